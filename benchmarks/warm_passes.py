@@ -95,6 +95,10 @@ def _held_licence(number: int, spec: JobSpec) -> JobSpec:
     return spec if number % 20 else replace(spec, licences=(Licence("solver", 1),))
 
 
+def _beside(kind: int, spec: JobSpec) -> JobSpec:
+    return replace(spec, contiguous=kind % 3 == 0)
+
+
 def _near(kind: int, spec: JobSpec) -> JobSpec:
     return spec if kind % 3 else replace(spec, switches=1, switches_wait=FOREVER)
 
@@ -125,6 +129,7 @@ SCENES = {
     ),
     "licences": Scene(_held_licence, _with_licence, (_parameter("Licences", "solver:100"),)),
     "switches": Scene(waiting=_near, before=(_parameter("Topology", f"{_SWITCHES};{_TOP}"),)),
+    "contiguous": Scene(waiting=_beside),
     "nodes reserved later": Scene(after=(_reserved(0, 2), _reserved(1, 30))),
     "nodes that will close": Scene(
         after=[DrainNode(by=ROOT, node=name, closes=Instant(NOW + 3 * HOUR)) for name in NAMES[::50]]

@@ -84,55 +84,60 @@ def _nodes(placement: Placement) -> Iterator[int]:
 def _rows(need: ResolvedRequest, offers: Offers, places: Mapping[int, int]) -> Iterator[tuple[int, ...]]:
     """Yield rows of nodes that may hold the need if it has something of each of them."""
     plain = not (need.parts or need.share or need.required or need.each or need.timed or need.together)
-    runs = _runs(sorted(offers, key=lambda each: places[each[0]]), places)
+    runs = _runs(offers, places)
     if plain:
         row = _best_row(need, runs)
-        return iter((row,) if row else ())
-    return islice(_all_rows(need, list(runs)), MAX_ROWS)
+        return iter((tuple(node for node, _ in row),) if row else ())
+    return islice(_all_rows(need, runs), MAX_ROWS)
 
 
-def _runs(offers: Offers, places: Mapping[int, int]) -> Iterator[Offers]:
-    """Yield the longest rows of nodes that offer something."""
-    run: Offers = []
-    for node, units in offers:
-        if run and places[node] != places[run[-1][0]] + 1:
-            yield run
-            run = []
-        run.append((node, units))
-    if run:
-        yield run
+def _runs(offers: Offers, places: Mapping[int, int]) -> list[Offers]:
+    """Return the longest rows of nodes that offer something."""
+    runs: list[Offers] = []
+    before = -2
+    for place, node, units in sorted([(places[node], node, units) for node, units in offers]):
+        if place == before + 1:
+            runs[-1].append((node, units))
+        else:
+            runs.append([(node, units)])
+        before = place
+    return runs
 
 
-def _best_row(need: ResolvedRequest, runs: Iterable[Offers]) -> tuple[int, ...]:
+def _best_row(need: ResolvedRequest, runs: list[Offers]) -> Offers:
     """Return the row with most units up to the maximum, of the fewest nodes, in the shortest run."""
-    best: tuple[int, int, int] | None = None
-    row: tuple[int, ...] = ()
-    for run in runs:
-        for units, first, behind in _fullest(run, need.maximum):
-            rank = -units, behind - first, len(run)
-            if units >= need.minimum and (best is None or rank < best):
-                best, row = rank, tuple(node for node, _ in run[first:behind])
-    return row
+    wanted = need.maximum
+    totals = [sum([units for _, units in run]) for run in runs]
+    most = max(totals, default=0)
+    if most < wanted:
+        return runs[totals.index(most)] if most >= need.minimum else []
+    enough = sorted([run for run, total in zip(runs, totals, strict=True) if total >= wanted], key=len)
+    fewest = -(-wanted // max([units for run in enough for _, units in run]))  # no row has fewer nodes
+    best: Offers = []
+    for run in enough:
+        row = _shortest(run, wanted, fewest)
+        if not best or len(row) < len(best):
+            best = row
+        if len(best) <= fewest:
+            break
+    return best
 
 
-def _fullest(run: Offers, most: int) -> Iterator[tuple[int, int, int]]:
-    """Yield units, begin and end of the rows that have `most` units and lose them without an end.
-
-    If the whole run has less, that is yielded.
-    """
-    total = sum(units for _, units in run)
-    if total < most:
-        yield total, 0, len(run)
-        return
-    behind = held = 0
+def _shortest(run: Offers, wanted: int, fewest: int) -> Offers:
+    """Return the first of the shortest rows of a run that have so many units; none has fewer nodes."""
+    best, behind, held = run, 0, 0
     for first, (_, units) in enumerate(run):
-        while held < most and behind < len(run):
+        while held < wanted and behind < len(run):
             held += run[behind][1]
             behind += 1
-        if held < most:
-            return
-        yield most, first, behind
+        if held < wanted:
+            break
+        if behind - first < len(best):
+            best = run[first:behind]
+            if len(best) <= fewest:
+                break
         held -= units
+    return best
 
 
 def _all_rows(need: ResolvedRequest, runs: list[Offers]) -> Iterator[tuple[int, ...]]:
