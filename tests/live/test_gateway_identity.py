@@ -229,6 +229,8 @@ def test_one_user_may_not_touch_the_job_of_another_by_any_route(head: RealHead, 
             f"{place}/tasks/1/cancel": {},
             f"{place}/tasks/1/finish": {},
             f"{place}/tasks/1/requeue": {},
+            f"{place}/tasks/1/hold": {},
+            f"{place}/tasks/1/release": {},
         }
         answers = {path: other.post(path, json=body) for path, body in refused.items()}
         answers["PATCH job"] = other.patch(place, json={"terms": {"priority": "Lowest"}})

@@ -81,6 +81,8 @@ def test_jobs_of_others_can_be_seen_and_not_touched(head: RealHead) -> None:
         set_progress={**about, "percent": 1},
         cancel_task={**about, "task": 1},
         requeue_task={**about, "task": 1},
+        hold_task={**about, "task": 1},
+        release_task={**about, "task": 1},
         read_output={**about, "task": 1},
     )
     assert set(refused.values()) == {"not-owner"}, refused

@@ -44,6 +44,8 @@ ABOUT: dict[str, dict[str, Any]] = {
     "add_tasks": {"tasks": [{"command": "true"}]},
     "cancel_task": {"task": 1},
     "requeue_task": {"task": 1},
+    "hold_task": {"task": 1},
+    "release_task": {"task": 1},
     "finish_task": {"task": 1},
     "modify_task": {"task": 1, "terms": {"name": "other"}},
     "read_output": {"task": 1},

@@ -20,6 +20,7 @@ from headnode.core.state import start as c
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.job_record import FilterReply, JobRecord
 from headnode.core.state.start import exclusive_holder
+from headnode.core.state.task_graph import is_blocked
 from headnode.core.state.templates import activation_filters, activation_rules
 from headnode.core.state.transitions import JobState
 
@@ -119,6 +120,7 @@ def in_line(cluster: ClusterState, record: JobRecord) -> bool:
         and record.id not in cluster.queue.held
         and not record.holds
         and not record.waits_for
+        and not is_blocked(record)
     )
 
 

@@ -193,7 +193,7 @@ class TaskAnswer(VerbAnswer, frozen=True):
 
 
 class TaskStateAnswer(VerbAnswer, frozen=True):
-    """cancel_task, finish_task, requeue_task."""
+    """cancel_task, finish_task, requeue_task, hold_task, release_task."""
 
     state: str
 

@@ -158,7 +158,7 @@ class ListTasksRequest(JobIdRequest, frozen=True):
 
 
 class TaskIdRequest(JobIdRequest, frozen=True):
-    """task, task_output, requeue_task."""
+    """task, task_output, requeue_task, release_task."""
 
     task: int
     instance: int | None = None
@@ -169,6 +169,12 @@ class StopTaskRequest(TaskIdRequest, frozen=True):
 
     message: Note = ""
     force: bool = False
+
+
+class HoldTaskRequest(TaskIdRequest, frozen=True):
+    """hold_task."""
+
+    requeue: bool = False  # also instances that run: they are stopped and go back to the queue
 
 
 class JobHistoryRequest(JobIdRequest, frozen=True):

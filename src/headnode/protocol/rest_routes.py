@@ -140,6 +140,8 @@ _TASKS: Final = (
     post(f"{_TASK}/cancel", "cancel_task", r.StopTaskRequest, e.TaskStateAnswer, "Cancel a task"),
     post(f"{_TASK}/finish", "finish_task", r.StopTaskRequest, e.TaskStateAnswer, "Finish a task"),
     post(f"{_TASK}/requeue", "requeue_task", r.TaskIdRequest, e.TaskStateAnswer, "Run a task again"),
+    post(f"{_TASK}/hold", "hold_task", r.HoldTaskRequest, e.TaskStateAnswer, "Hold instances of a task"),
+    post(f"{_TASK}/release", "release_task", r.TaskIdRequest, e.TaskStateAnswer, "Release held instances"),
     get(f"{_TASK}/output", "task_output", r.TaskIdRequest, e.OutputAnswer, "Show where its output is"),
     get(
         f"{_TASK}/output/{{stream}}",

@@ -156,6 +156,9 @@ class JobOptions(TypedDict, total=False):
         JobReference | Sequence[JobReference]
     )  # start only after these jobs have ended, with any result
     after_start: JobReference | Sequence[JobReference]  # start only after these jobs have started
+    after_corresponding: (
+        JobReference | Sequence[JobReference]
+    )  # start each instance of a sweep only after the one of its number in these jobs has finished
     named_parents: Sequence[
         Mapping[str, str]
     ]  # start only after these jobs of the same user, found by name or by the Id of their SSS job object

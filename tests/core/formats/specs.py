@@ -215,6 +215,7 @@ NEW_OF_JOBS = {
     "after_failure": ids,
     "after_exit": ids,
     "after_start": ids,
+    "after_corresponding": ids,
     "singleton": st.booleans(),
     "contiguous": st.booleans(),
     "named_parents": st.lists(

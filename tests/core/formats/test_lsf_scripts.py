@@ -41,6 +41,7 @@ def job(*options: str, command: str = "true") -> JobSpec:
         (["-m 'n1 n2+3'"], {"requested_nodes": ("n1", "n2")}, {}),
         (["-q 'night day' -P lab"], {"template": "night", "project": "lab"}, {}),
         (["-g sweep1 -Jd 'what for' -U hall"], {"job_group": "sweep1", "description": "what for"}, {}),
+        (["-w 'done(3[*]) && exit(4)'"], {"after_corresponding": (3,), "after_failure": (4,)}, {}),
         (["-w 'done(3) && exit(4) && ended(5) && 6'"], {"parents": (3, 6), "after_exit": (5,)}, {}),
         (["-w 'started(\"mesh\")'"], {"named_parents": (NamedParent("mesh", condition=ON_START),)}, {}),
         (["-u a@b.c -B -H"], {"email": "a@b.c", "notify_on_start": True, "holds": ("user",)}, {}),

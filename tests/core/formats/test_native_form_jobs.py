@@ -13,7 +13,7 @@ from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.native import JSON, TOML, NativeJobs, read_job, read_jobs, write_jobs
 from headnode.core.formats.native.keys import ALTERNATIVE_ROWS, JOB_KEYS, TASK_KEYS
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Condition, DependencyLink, JobSpec, TaskAlternative
+from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, DependencyLink, JobSpec, TaskAlternative
 from headnode.core.model.job_checks import check_job
 from headnode.core.model.task import Distribution, TaskSpec
 
@@ -70,7 +70,7 @@ def files(draw: st.DrawFn) -> NativeJobs:
     jobs = tuple(replace(draw(whole_jobs()), name=f"job {number}") for number in range(count))
     pairs = [(child, parent) for child in range(count) for parent in range(child)]
     links = draw(st.lists(st.tuples(st.sampled_from(list(Condition)), st.sampled_from(pairs)), unique=True))
-    order = [Condition.ON_SUCCESS, Condition.ON_FAILURE, Condition.ON_EXIT, Condition.ON_START]
+    order = [*DEPENDENCY_FIELDS]
     found = [DependencyLink(child, parent, condition) for condition, (child, parent) in links]
     return NativeJobs(jobs, tuple(sorted(found, key=lambda one: (one.child, order.index(one.condition)))))
 

@@ -50,6 +50,8 @@ JOB_EXAMPLES = [
     ("afterfailure", "1", "after_failure", (1,)),
     ("afterexit", "1,2", "after_exit", (1, 2)),
     ("afterstart", "3", "after_start", (3,)),
+    ("aftercorresponding", "3,4", "after_corresponding", (3, 4)),
+    ("aftercorr", "3", "after_corresponding", (3,)),
     ("singleton", "true", "singleton", True),
     ("contiguous", "true", "contiguous", True),
     ("endby", "2030-01-02T03:04:05Z", "end_by", 1893553445),
@@ -309,7 +311,7 @@ def test_an_empty_job_that_was_made_before_takes_the_unit_of_its_first_task() ->
     [
         ({"priorty": "1"}, [], "unknown-option", "did you mean 'priority'?"),
         ({}, [{"stdot": "x"}], "unknown-option", "did you mean 'stdout'?"),
-        ({"zzz": "1"}, [], "unknown-option", "choose one of afterexit"),
+        ({"zzz": "1"}, [], "unknown-option", "choose one of aftercorresponding, afterexit"),
         ({"password": "x"}, [], "no-passwords", "known from the login"),
         ({"numcores": "2", "NumProcessors": "3"}, [], "given-twice", "'numprocessors' once"),
         ({"numcores": "2", "numnodes": "2"}, [], "unit-mismatch", "give one"),

@@ -9,6 +9,7 @@ import sys
 import pytest
 from asked_filters import FilteredWorld
 from msgspec.structs import replace
+from test_corresponding import tour_of_lost_elements
 from test_elastic_nodes import tour_of_an_elastic_pool
 from test_resources import tour_of_a_choice, tour_of_a_resource
 from worlds import ADA, BOB, ROOT, World
@@ -35,9 +36,8 @@ from headnode.core.state.depend import ParentOutcome, outcome_of
 from headnode.core.state.events import Event
 from headnode.core.state.filters import RejectJob, ValidateJob
 from headnode.core.state.groups import CreateJobs
-from headnode.core.state.hold import HoldJob, ReleaseJob
+from headnode.core.state.hold import HoldJob, HoldTask, ReleaseJob, ReleaseTask
 from headnode.core.state.hooks import ReportClosed, ReportHook, ReportReady
-from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.job_events import InstancesCanceled, InstanceStage, JobCreated
 from headnode.core.state.job_record import JobRecord, decode_spec
 from headnode.core.state.join import RegisterNode
@@ -46,7 +46,7 @@ from headnode.core.state.node_loss import GiveUpNode
 from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
 from headnode.core.state.preempt import RecallProcessors
 from headnode.core.state.report import ReportStaging
-from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.stop import RequeueTask, StopJob, StopTask
 from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.suspend import ReportSuspended, ResumeJob, SuspendJob
 from headnode.core.state.task_graph import TaskGraph
@@ -58,6 +58,10 @@ SEEDS = 60
 
 class Player:
     """Does anything that somebody might do, right or wrong, chosen by a seed."""
+
+    ways_to_wait = (
+        Condition.ON_SUCCESS, Condition.ON_FAILURE, Condition.ON_EXIT, Condition.ON_START,
+    )  # fmt: skip
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -120,7 +124,7 @@ class Player:
             holds=r.choice(((),) * 12 + (("user",), ("system", "data"))),
             end_by=Instant(self.world.clock.now() + r.choice((60, 300))) if r.random() < 0.1 else None,
             suspendable=r.random() < 0.7,
-            **{r.choice([*DEPENDENCY_FIELDS.values()]): self.some_parents()},
+            **{DEPENDENCY_FIELDS[r.choice(self.ways_to_wait)]: self.some_parents()},
             tasks=tasks,
         )
 
@@ -166,7 +170,7 @@ class Player:
         specs = tuple(self.spec() for _ in range(r.randint(1, 2)))
         numbers = range(len(specs))
         links = tuple(
-            DependencyLink(child, parent, r.choice([*Condition]))
+            DependencyLink(child, parent, r.choice(self.ways_to_wait))
             for parent in numbers
             for child in numbers
             if parent < child and r.random() < 0.3
@@ -373,6 +377,40 @@ class Preempting(Player):
         self.world.do(RecallProcessors(job=record.id, shares=shares, immediate=now))
 
 
+class Holding(Player):
+    """Holds, releases and requeues instances of tasks, also those that run or wait for others."""
+
+    ways_to_wait = (Condition.ON_CORRESPONDING, Condition.ON_CORRESPONDING, Condition.ON_SUCCESS)
+
+    def step(self) -> None:
+        if self.random.random() < 0.2:
+            with contextlib.suppress(Refused):
+                self.random.choice((self.hold_task, self.release_task, self.release_task, self.rerun))()
+        super().step()
+
+    def hold_task(self) -> None:
+        task, instance = self.random.randint(1, 3), self.random.choice((None, 1, 2))
+        requeue = self.random.random() < 0.5
+        self.world.do(HoldTask(by=ROOT, job=self.job(), task=task, instance=instance, requeue=requeue))
+
+    def release_task(self) -> None:
+        held = [
+            (job.id, number)
+            for job in self.world.cluster.jobs.values()
+            for number, progress in enumerate(job.run.tasks if job.run is not None else (), 1)
+            if progress.waits is not None and progress.waits.held
+        ]
+        job, task = self.random.choice(held or [(self.job(), 1)])
+        instance = self.random.choice((None, None, 1))
+        self.world.do(ReleaseTask(by=ROOT, job=job, task=task, instance=instance))
+
+    def rerun(self) -> None:
+        held = self.world.nodes.running()
+        if held:
+            one = self.random.choice(held)
+            self.world.do(RequeueTask(by=ROOT, job=one.job, task=one.task, instance=one.instance))
+
+
 class Hooked(Player):
     """Its site has prologs and epilogs, mostly; nodes say when these have ended, have failed, or nothing."""
 
@@ -436,6 +474,14 @@ def test_any_history_keeps_every_invariant_and_replays_to_the_same_state(seed: i
 @pytest.mark.parametrize("seed", seeds(15))
 def test_any_history_with_preemption_keeps_every_invariant_and_replays_to_the_same_state(seed: int) -> None:
     player = Preempting(seed)
+    for _ in range(STEPS):
+        player.step()
+    player.world.check_replay()
+
+
+@pytest.mark.parametrize("seed", seeds(30))
+def test_any_history_with_held_instances_keeps_every_invariant_and_replays(seed: int) -> None:
+    player = Holding(seed)
     for _ in range(STEPS):
         player.step()
     player.world.check_replay()
@@ -574,6 +620,8 @@ def tour_of_standing_still(state: JobState) -> None:
     world.do(StopTask(by=ROOT, job=job, task=1))
     world.end(job, 1, kind="stopped")
     world.do(RequeueTask(by=ROOT, job=job, task=1))
+    world.do(HoldTask(by=ROOT, job=job, task=1))
+    world.do(ReleaseTask(by=ROOT, job=job, task=1))
     changed = decode_spec(world.record(job).spec)
     world.do(ModifyJob(by=ROOT, job=job, spec=changed, fields=("name",)))
     held = world.nodes.running()[0].place[0][0]
@@ -794,7 +842,7 @@ def test_every_arrow_and_every_rule_of_the_life_cycles_is_taken(monkeypatch: pyt
         spy(name)
     decided = spy_on_rules(monkeypatch)
     hooked = Hooked(0)
-    for player in [*map(Player, range(SEEDS)), *map(Preempting, range(6))]:
+    for player in [*map(Player, range(SEEDS)), *map(Preempting, range(6)), *map(Holding, range(10))]:
         for _ in range(STEPS):
             player.step()
     for _ in range(STEPS):
@@ -805,6 +853,7 @@ def test_every_arrow_and_every_rule_of_the_life_cycles_is_taken(monkeypatch: pyt
     tour_of_given_back_nodes()
     tour_of_a_resource(World(1))
     tour_of_a_choice(World(1))
+    tour_of_lost_elements(World(4))
     tour_of_an_elastic_pool(World(1))
     tour_of_filters(FilteredWorld(4))
     tour_of_a_draft(World(1))

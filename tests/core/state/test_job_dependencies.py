@@ -23,11 +23,12 @@ from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.transitions import JobState
 from headnode.engine.recovery import save
 
-SUCCESS, FAILURE, EXIT, START = (
+SUCCESS, FAILURE, EXIT, START, CORRESPONDING = (
     Condition.ON_SUCCESS,
     Condition.ON_FAILURE,
     Condition.ON_EXIT,
     Condition.ON_START,
+    Condition.ON_CORRESPONDING,
 )
 TASK = TaskSpec(command="x", rerunnable=True)
 A, B, C = JobId(1), JobId(2), JobId(3)
@@ -84,12 +85,14 @@ MET = {
     FAILURE: {"failed", "canceled", "dropped"},
     EXIT: {"finished", "failed", "canceled", "dropped", "skipped"},
     START: {"finished", "failed", "canceled"},
+    CORRESPONDING: {"finished"},
 }
 NEVER = {
     SUCCESS: {"failed", "canceled", "dropped", "skipped"},
     FAILURE: {"finished", "skipped"},
     EXIT: set[str](),
     START: {"dropped", "skipped"},
+    CORRESPONDING: {"failed", "canceled", "dropped", "skipped"},
 }
 
 
@@ -391,7 +394,7 @@ def test_what_is_true_already_is_not_waited_for_and_what_is_lost_is_refused() ->
     end(world, bad, "fails")
     fates = {job: outcome_of(world.record(job)) for job in (good, bad)}
     allowed = {
-        good: {SUCCESS: (), EXIT: (), START: ()},
+        good: {SUCCESS: (), EXIT: (), START: (), CORRESPONDING: ()},
         bad: {FAILURE: (), EXIT: (), START: ()},
     }
     for parent, wanted in product((good, bad), Condition):
@@ -523,4 +526,5 @@ def test_every_condition_says_of_every_end_whether_it_has_come_true() -> None:
         FAILURE: [never, met, never],
         EXIT: [met, met, met],
         START: [met, met, never],
+        CORRESPONDING: [met, never, never],
     }

@@ -12,14 +12,13 @@ from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.command import AttemptReport
 from headnode.core.state.events import NodeRegistered
-from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.job_events import InstancesDispatched, InstancesRequeued
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
 from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
 from headnode.core.state.report import ReportEnded
 from headnode.core.state.start import StartJob
-from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.stop import RequeueTask, StopJob, StopTask
 from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.transitions import JobState
 

@@ -8,12 +8,11 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state import events as e
-from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob, RequeueJob
 from headnode.core.state.node_loss import GiveUpNode
 from headnode.core.state.nodes import ChangeNode, NodeVanished
-from headnode.core.state.stop import StopJob
+from headnode.core.state.stop import RequeueTask, StopJob
 from headnode.core.state.transitions import JobState
 
 ONCE = TaskSpec(command="x")

@@ -8,12 +8,11 @@ from headnode.core.model.job import JobSpec
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec, TaskType
-from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob, RequeueJob
 from headnode.core.state.node_loss import GiveUpNode
 from headnode.core.state.nodes import NodeVanished
-from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.stop import RequeueTask, StopJob, StopTask
 from headnode.core.state.suspend import SuspendJob
 from headnode.core.state.transitions import JobState
 

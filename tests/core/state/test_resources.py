@@ -15,15 +15,14 @@ from headnode.core.model.resource_system import ResourceSystem
 from headnode.core.model.task import StagedFile, TaskSpec, TaskType
 from headnode.core.model.template import JobTemplate, TemplateRule
 from headnode.core.state.command import AttemptReport
-from headnode.core.state.hold import HoldJob, ReleaseJob
-from headnode.core.state.job_end import RequeueTask
+from headnode.core.state.hold import HoldJob, HoldTask, ReleaseJob, ReleaseTask
 from headnode.core.state.job_events import InstanceStage, InstanceStart
 from headnode.core.state.job_record import decode_spec
 from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
 from headnode.core.state.place_choice import PlaceJob, places_of
 from headnode.core.state.report import ReportEnded, ReportStaging, ReportStarted
 from headnode.core.state.resources import RemoveResource, ReportHanded, SetResource
-from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.stop import RequeueTask, StopJob, StopTask
 from headnode.core.state.submit import CreateJob
 from headnode.core.state.suspend import SuspendJob
 from headnode.core.state.templates import SetTemplate
@@ -90,6 +89,8 @@ def tour_of_what_waits_there(world: World) -> None:
     world.do(ReleaseJob(by=ROOT, job=job, name=None))
     limited(world, job, 60.0)
     world.do(SetProgress(by=ROOT, job=job, percent=3))
+    world.do(HoldTask(by=ROOT, job=job, task=1, instance=5))
+    world.do(ReleaseTask(by=ROOT, job=job, task=1, instance=5))
     stage(world, job, "in")
     hand(world, job)
     for instance in (4, 1):

@@ -34,4 +34,4 @@ def test_the_page_says_what_follows_for_a_job_of_each_state_in_order() -> None:
     assert [rules.index(f"`{state}`:") for state in RULES] == sorted(
         rules.index(f"`{state}`:") for state in RULES
     )
-    assert "\n3. Nodes are prepared before their first task" in rules
+    assert "\n4. Nodes are prepared before their first task" in rules

@@ -11,10 +11,9 @@ from headnode.core.model.errors import HeadnodeError, NotFound, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import FOREVER, JobId, Priority, Seconds
 from headnode.core.model.task import TaskSpec
-from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.job_record import spec_of
 from headnode.core.state.modify import ModifyJob, RequeueJob
-from headnode.core.state.stop import StopJob, StopTask
+from headnode.core.state.stop import RequeueTask, StopJob, StopTask
 from headnode.core.state.submit import CreateJob, SubmitJob
 from headnode.core.state.transitions import JobState, TaskState
 

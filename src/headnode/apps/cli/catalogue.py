@@ -98,7 +98,11 @@ _WORDS = {
         ("cancel finish requeue suspend resume signal hold release clone refund", "job_control"),
         ("export", "job_edit"),
     ),
-    "task": (("view", "task"), ("output", "task_output"), ("cancel finish requeue modify", "task")),
+    "task": (
+        ("view", "task"),
+        ("output", "task_output"),
+        ("cancel finish requeue hold release modify", "task"),
+    ),
     "node": (("list", "node_list"), ("view listcores approve pause drain resume remove invite set", "node")),
     "cluster": (("view limits shares params envs history audit", "cluster"),),
     "journal": (("check", "backup"),),

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
 from itertools import islice
 
+from msgspec.structs import replace
+
 from headnode.apps.readable_values import parameter_text
 from headnode.apps.server.api.job_briefs import Brief, brief_of
 from headnode.core.model.bounds import GROUP_BYTES
@@ -127,10 +129,11 @@ class JobLookup:
     def ended_parents(self, *specs: JobSpec) -> dict[int, ParentOutcome]:
         """Return what became of those jobs that are over of all that these depend on."""
         found = {}
-        for parent in {parent for spec in specs for parent in parents(spec)}:
+        swept = {parent for spec in specs for parent in spec.after_corresponding}
+        for parent in {parent for spec in specs for parent in parents(spec, of_instances=True)}:
             ended = self.archived(parent)
             if ended is not None:
-                found[parent] = outcome_of(ended)
+                found[parent] = _with_sweeps(ended) if parent in swept else outcome_of(ended)
         return found
 
     def skipped_for(self, record: JobRecord) -> tuple[JobRecord, ...]:
@@ -254,3 +257,9 @@ class Briefs:
 
 def _option(job: FoundJob) -> int:
     return job.record.run.alternative if job.record.run is not None else 0
+
+
+def _with_sweeps(record: JobRecord) -> ParentOutcome:
+    from headnode.core.state.corresponding import sweeps_of  # for the few jobs whose instances wait
+
+    return replace(outcome_of(record), sweeps=sweeps_of(record))

@@ -14,7 +14,7 @@ from headnode.core.model.task import TaskSpec, program_url
 from headnode.core.scheduling.plan import Plan, Reason, Why
 from headnode.core.scheduling.view import QueueArrival, View
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobHold, JobRecord
+from headnode.core.state.job_record import JobHold, JobRecord, TaskProgress
 from headnode.core.state.job_request import request_to_resume, suspension_of
 from headnode.core.state.templates import submission_filters
 from headnode.core.state.transitions import JobState
@@ -123,8 +123,11 @@ def _behind_blocker(cluster: ClusterState, offers: PendingOffers, record: JobRec
 
 
 def hold_reasons(record: JobRecord) -> list[Reason]:
-    """Return the holds of a job: the name of each, the user that set it, since when, and the message."""
-    return [Reason(Why.HOLD, _hold_in_words(hold), hold.name) for hold in record.holds]
+    """Return the holds of a job, with who set each, when and why, and what its instances wait for."""
+    reasons = [Reason(Why.HOLD, _hold_in_words(hold), hold.name) for hold in record.holds]
+    for index, progress in enumerate(record.run.tasks if record.run is not None else ()):
+        reasons += instance_reasons(record, index, progress)
+    return reasons
 
 
 def _hold_in_words(hold: JobHold) -> str:
@@ -349,3 +352,25 @@ def transfer_words(transfers: AttemptTransfers) -> str:
     )
     waits = f"; it waits for {transfers.waits_for}" if transfers.waits_for else ""
     return f"{transfers.files} of {transfers.of_files} {which} files are copied, {size}{waits}"
+
+
+def instance_reasons(record: JobRecord, index: int, progress: TaskProgress) -> list[Reason]:
+    """Return for which instances of other jobs those of a task wait, and which are held."""
+    waits, task = progress.waits, f"{record.id}.{index + 1}"
+    if waits is None:
+        return []
+    reasons = []
+    for parent, waiting in waits.awaiting.items():
+        more = f", like {len(waiting) - 1:,} others" if len(waiting) > 1 else ""
+        text = (
+            f"{task}.{waiting.firsts[0]} waits for the instance of its number in job {parent} to finish{more}"
+        )
+        reasons.append(Reason(Why.DEPENDENCY, text, str(parent)))
+    if waits.held:
+        first, more = (
+            waits.held.firsts[0],
+            f", and {len(waits.held) - 1:,} others" if len(waits.held) > 1 else "",
+        )
+        text = f"{task}.{first} is held{more}; release it: hn task release {task}.{first}"
+        reasons.append(Reason(Why.DEPENDENCY, text))
+    return reasons

@@ -193,6 +193,11 @@ OPTIONS_OF_JOBS = (
         slash=SlashName("afterexit", "waits", "ID,...", "Jobs that must have ended first, in any state")),
     JobOption("after_start", "jobs", "start only after these jobs have started",
         slash=SlashName("afterstart", "waits", "ID,...", "Jobs that must have started first")),
+    JobOption("after_corresponding", "jobs", "start each instance of a sweep only after the one of its "
+        "number in these jobs has finished",
+        slash=SlashName("aftercorresponding", "waits", "ID,...",
+                        "Jobs with a sweep: each instance waits for the one of its number there",
+                        aliases=("aftercorr",))),
     JobOption("singleton", "flag", "start only after all jobs of the same name and owner, submitted before, "
         "have ended",
         slash=SlashName("singleton", "waits", "",

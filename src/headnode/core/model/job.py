@@ -39,6 +39,7 @@ class Condition(StrEnum):
     """The condition of a dependency: what the parent job must have done."""
 
     ON_START = "OnStart"
+    ON_CORRESPONDING = "OnCorresponding"  # of each instance: the one of the same number has finished
     ON_SUCCESS = "OnSuccess"
     ON_FAILURE = "OnFailure"
     ON_EXIT = "OnExit"
@@ -225,6 +226,7 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     after_failure: tuple[int, ...] = ()  # ids of jobs that must have failed, or been canceled, first
     after_exit: tuple[int, ...] = ()  # ids of jobs that must be over first, however they end
     after_start: tuple[int, ...] = ()  # ids of jobs that must have started first
+    after_corresponding: tuple[int, ...] = ()  # ids of jobs; an instance waits for the one of its number
     named_parents: tuple[NamedParent, ...] = ()  # the like, whose ids the head has still to find
     singleton: bool = False  # jobs of its owner and name that were submitted before must be over first
     hold_until: Instant | None = None
@@ -382,19 +384,19 @@ DEPENDENCY_FIELDS = {
     Condition.ON_FAILURE: "after_failure",
     Condition.ON_EXIT: "after_exit",
     Condition.ON_START: "after_start",
+    Condition.ON_CORRESPONDING: "after_corresponding",
 }
 """The field of a job that holds the ids of jobs which it waits for in that way."""
 
 
 def dependencies(spec: JobSpec) -> Iterator[tuple[int, Condition]]:
-    """Yield the id of every job that a job waits for, with what must have become of it."""
+    """Yield the id of every job that a job or an instance of it waits for, with what must become of it."""
     for condition, field in DEPENDENCY_FIELDS.items():
         for parent in getattr(spec, field):
             yield parent, condition
 
 
-def parents(spec: JobSpec) -> tuple[int, ...]:
-    """Return the ids of the jobs that a job waits for, each once."""
-    if not (spec.parents or spec.after_failure or spec.after_exit or spec.after_start):
-        return ()
-    return tuple(dict.fromkeys(parent for parent, _ in dependencies(spec)))
+def parents(spec: JobSpec, *, of_instances: bool = False) -> tuple[int, ...]:
+    """Return the ids of the jobs that a job waits for, each once; with those that only its instances do."""
+    more = (*spec.after_start, *spec.after_corresponding) if of_instances else spec.after_start
+    return tuple(dict.fromkeys((*spec.parents, *spec.after_failure, *spec.after_exit, *more)))

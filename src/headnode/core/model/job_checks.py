@@ -17,7 +17,7 @@ from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, UnitType, with_o
 from headnode.core.model.quantities import HIGHEST, LOWEST
 from headnode.core.model.resource import ANY, HERE, places_in
 from headnode.core.model.task import SPECIAL, TaskSpec, TaskType
-from headnode.core.model.task_checks import check_processes, check_task
+from headnode.core.model.task_checks import check_corresponding, check_processes, check_task
 from headnode.core.model.value_checks import (
     MAX_CODE,
     THE_JOB,
@@ -266,10 +266,9 @@ def _check_words(spec: JobSpec) -> None:
     check_environment(THE_JOB, spec.environment)
     _check_licences(spec)
     for field in DEPENDENCY_FIELDS.values():
-        ids: tuple[int, ...] = getattr(spec, field)
-        for at, parent in enumerate(ids):
+        for at, parent in enumerate(getattr(spec, field)):
             if parent < 1:
-                what = f"parent job ids {ids} are not all valid"
+                what = f"parent job ids {getattr(spec, field)} are not all valid"
                 THE_JOB.refuse("parents", what, "ids count from 1", field, at)
     if spec.singleton and not spec.name.strip():
         THE_JOB.refuse("singleton", "a singleton has no name", "give it a name", "singleton")
@@ -397,4 +396,5 @@ _JOB_RULES: tuple[Callable[[JobSpec], None], ...] = (
     _check_exit_codes,
     _check_kinds,
     check_processes,
+    check_corresponding,
 )

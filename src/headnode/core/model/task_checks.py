@@ -41,6 +41,22 @@ from headnode.core.model.value_checks import (
 MAX_LIMIT = 2**63 - 1
 
 
+def check_corresponding(spec: JobSpec) -> None:
+    """Refuse a job whose instances wait each for another, and could not start one by one.
+
+    Raises:  BadRequest ``corresponding``.
+    """
+    if not spec.after_corresponding:
+        return
+    fix = "let the job wait for all of them: parents"
+    if spec.together or any(task.kind in SPECIAL for task in spec.tasks):
+        what = "its instances wait one by one, and its tasks start together, or are special"
+        THE_JOB.refuse("corresponding", what, fix, "after_corresponding")
+    if any(task.end is not None for other in spec.alternatives for task in other.tasks):
+        what = "its instances wait one by one, and an alternative has others"
+        THE_JOB.refuse("corresponding", what, fix, "after_corresponding")
+
+
 def check_limits(part: JobPart, limits: tuple[ResourceLimit, ...]) -> None:
     """Refuse limits that setrlimit does not know or cannot set.
 

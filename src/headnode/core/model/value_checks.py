@@ -15,7 +15,7 @@ from headnode.core.model import bounds as b
 from headnode.core.model.bounds import Bound
 from headnode.core.model.errors import BadRequest, Path, Step
 from headnode.core.model.field_rows import JobOption
-from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
+from headnode.core.model.job import DEPENDENCY_FIELDS, Alternative, JobSpec, TaskAlternative
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import Distribution, TaskSpec
@@ -256,7 +256,7 @@ def _numbers(spec: JobSpec | TaskSpec) -> Iterator[tuple[str, int, Bound, Path]]
         if spec.group is not None:
             yield "task group", spec.group, b.INTEGER, ("group",)
         return
-    for field in ("parents", "after_failure", "after_exit", "after_start"):
+    for field in DEPENDENCY_FIELDS.values():
         for at, parent in enumerate(getattr(spec, field)):
             yield "parent", parent, b.INTEGER, (field, at)
     for at, edge in enumerate(spec.group_edges):

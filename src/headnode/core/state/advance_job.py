@@ -17,7 +17,7 @@ from headnode.core.state.dispatch import dispatches
 from headnode.core.state.drain import leave_nodes
 from headnode.core.state.events import Event
 from headnode.core.state.hooks import cleaned_first, cleans_nodes, overdue_epilogs, start_epilogs
-from headnode.core.state.job_record import JobRecord, RunEnd
+from headnode.core.state.job_record import JobRecord, RunEnd, awaited_by_instances
 from headnode.core.state.node_faults import job_retries, requeue_held_for_prologs
 from headnode.core.state.preempt import give_up_recalled
 from headnode.core.state.prep_release import prepare_nodes, release_tasks, released_first, spare_processors
@@ -44,7 +44,8 @@ def advance_job(cluster: ClusterState, command: AdvanceJob, now: Instant) -> lis
     if record is None:
         return []
     if record.state is JobState.QUEUED:
-        return _cancel_in_vain(cluster, record, now) or hand_over(cluster, record, now)
+        vain = _cancel_in_vain(cluster, record, now) or _fail_lost(cluster, record, now)
+        return vain or hand_over(cluster, record, now)
     rules = (RULES_ELSEWHERE if record.is_elsewhere else RULES).get(record.state, ())
     if not rules:
         return []
@@ -61,6 +62,36 @@ def _cancel_in_vain(cluster: ClusterState, record: JobRecord, now: Instant) -> l
     skipped = cancel_if_in_vain(cluster, record, now)
     canceled = cancel_queued(record, now, skipped[0].message) if skipped else []
     return [*canceled, *skipped]
+
+
+def _fail_lost(cluster: ClusterState, record: JobRecord, now: Instant) -> list[Event]:
+    """End instances that wait for those of another job that has ended without them."""
+    if not awaited_by_instances(record):
+        return []
+    from headnode.core.state.instance_waits import fail_lost  # of few jobs
+
+    return fail_lost(cluster, record, now)
+
+
+def fail_instances(
+    cluster: ClusterState, record: JobRecord, _graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """Instances that wait for those of another job fail when that has ended without them."""
+    return _fail_lost(cluster, record, now) or None
+
+
+def return_blocked(
+    cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant
+) -> list[Event] | None:
+    """A job whose instances are all held, or wait for those of other jobs, goes back to the queue."""
+    if graph.ready or graph.lanes or all(progress.waits is None for progress in graph.run.tasks):
+        return None
+    if graph.run.end is not None or graph.spec.run_until_canceled or cluster.agenda.closing:
+        return None
+    message = "what is left of it is held, or waits for instances of other jobs"
+    return [
+        e.JobEnding(at=now, job=record.id, outcome="canceled", message=message, requeue=True, uncounted=True)
+    ]
 
 
 def end_when_done(
@@ -223,9 +254,10 @@ def clean_nodes(
 def end_run(_cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: Instant) -> list[Event] | None:
     """The job ends with the outcome that was decided, or goes back to the queue."""
     end = graph.run.end or RunEnd(outcome="canceled")
-    if end.requeue and end.preempted_by:
-        by = end.preempted_by
-        return [e.JobAutoRequeued(at=now, job=record.id, message=record.message, preempted_by=by)]
+    if end.requeue and (end.preempted_by or end.uncounted):
+        by, free = end.preempted_by, end.uncounted
+        message = record.message
+        return [e.JobAutoRequeued(at=now, job=record.id, message=message, preempted_by=by, uncounted=free)]
     if end.requeue:
         return [e.JobRequeued(at=now, job=record.id, message=record.message)]
     return [e.JobEnded(at=now, job=record.id, outcome=end.outcome, message=record.message)]
@@ -234,11 +266,13 @@ def end_run(_cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: In
 RULES: Mapping[JobState, tuple[Rule, ...]] = MappingProxyType(
     {
         JobState.RUNNING: (
+            fail_instances,
             end_when_done,
             give_back_recalled,
             tend_nodes,
             end_when_stopped,
             requeue_detached,
+            return_blocked,
             leave_reduced_nodes,
             dispatch,
             detach,
@@ -260,8 +294,8 @@ The events of a rule make the job dirty, so the first rule is tried again after 
 
 RULES_ELSEWHERE: Mapping[JobState, tuple[Rule, ...]] = MappingProxyType(
     {
-        JobState.HANDED: (end_when_done, end_when_stopped, dispatch_there),
-        JobState.RUNNING: (end_when_done, end_when_stopped, dispatch_there),
+        JobState.HANDED: (fail_instances, end_when_done, end_when_stopped, dispatch_there),
+        JobState.RUNNING: (fail_instances, end_when_done, end_when_stopped, dispatch_there),
         JobState.ENDING: (wait_for_attempts, end_run),
     }
 )

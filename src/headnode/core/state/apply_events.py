@@ -123,6 +123,8 @@ APPLY: Mapping[type, Callable[[ClusterState, Any], None]] = MappingProxyType(
         j.InstancesCanceled: task_progress.task_canceled,
         j.TasksCanceled: task_progress.tasks_canceled,
         j.InstancesRequeued: task_progress.task_requeued,
+        j.InstancesHeld: task_progress.instances_held,
+        j.InstancesReleased: task_progress.instances_held,
         j.JobEnding: job_end.job_ending,
         j.DispatchStopped: job_end.dispatch_stopped,
         j.JobEnded: bank.counted(job_end.job_ended),

@@ -19,7 +19,7 @@ from headnode.core.state.bank_ledger import BankLedger
 from headnode.core.state.elastic_record import ElasticIndex
 from headnode.core.state.events import SuspectJob
 from headnode.core.state.indexes import FreeCores, JobQueue, ResourceIndex
-from headnode.core.state.job_record import JobRecord, decode_spec, spec_of, started_run
+from headnode.core.state.job_record import JobRecord, awaited_by_instances, decode_spec, spec_of, started_run
 from headnode.core.state.job_request import (
     own_request,
     queued_request,
@@ -37,7 +37,7 @@ from headnode.core.state.owner_usage import OwnerUsage
 from headnode.core.state.recurring_record import RecurringIndex
 from headnode.core.state.reservation_index import ReservationIndex, admitted, admitted_owner
 from headnode.core.state.snapshot import Snapshot
-from headnode.core.state.task_graph import TaskGraph
+from headnode.core.state.task_graph import TaskGraph, is_blocked
 from headnode.core.state.transitions import JobState, set_recalled
 
 
@@ -83,6 +83,7 @@ class ClusterState:
         self._granted: dict[JobId, JobRequest] = {}  # what running jobs were given
         self.filtered: set[JobId] = set()  # queued jobs that an activation filter keeps from starting
         self.children: dict[int, set[JobId]] = {}  # jobs that have not started, by the jobs they depend on
+        self.followers: dict[int, set[JobId]] = {}  # jobs whose instances wait for those of a job
         self.graphs: dict[JobId, TaskGraph] = {}
         self.waiting: set[JobId] = set()  # jobs with a graph that have tasks to dispatch
         self.cores = FreeCores(self.jobs, self.nodes, self.agenda)
@@ -190,6 +191,8 @@ class ClusterState:
         self.jobs[record.id] = record
         self.counts[record.state] = self.counts.get(record.state, 0) + 1
         self.limit_index.note(record)
+        for parent in awaited_by_instances(record):
+            self.followers.setdefault(parent, set()).add(record.id)
         if record.state is JobState.QUEUED:
             self.enqueue(record)
         elif record.is_elsewhere:
@@ -231,7 +234,7 @@ class ClusterState:
             self._insert_in_queue(record)
 
     def _insert_in_queue(self, record: JobRecord) -> None:
-        if record.waits_for or record.holds:
+        if record.waits_for or record.holds or is_blocked(record):
             return
         asked = self._asked(record)
         if asked.resource and self.resource_index.note_place(record, asked.resource):
@@ -348,12 +351,11 @@ class ClusterState:
         if record.id in self.detached:
             self.agenda.dirty_node_views.update(started_run(record).places)
             self.detached.discard(record.id)
-        if record.run is not None:
-            record.run.detached = {}
-            for node, processors in record.run.allocation.items():
+        if (run := record.run) is not None:
+            for node, processors in run.allocation.items():
                 self.cores.give_back(record.id, node, processors)
-            record.run.allocation, record.run.parts, record.run.holdings = {}, (), {}
-            record.run.recalled_for, record.run.end = (), None
+            run.detached, run.allocation, run.parts, run.holdings = {}, {}, (), {}
+            run.recalled_for, run.end = (), None
             self.usage.count(record, self.spec(record).project)
         for jobs in (self.running, self.resource_index.elsewhere, self.releasing, self.waiting):
             jobs.discard(record.id)

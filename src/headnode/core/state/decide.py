@@ -179,6 +179,12 @@ def decide(cluster: ClusterState, command: Command, now: Instant) -> list[Event]
     return [*events, receipt_event(cluster, command, events, *asked, now)]
 
 
+def _requeue_task(cluster: ClusterState, command: stop.RequeueTask, now: Instant) -> list[Event]:
+    from headnode.core.state.rerun import requeue_task  # few instances run again
+
+    return requeue_task(cluster, command, now)
+
+
 def _recurring(cluster: ClusterState, command: Command, now: Instant) -> list[Event]:
     """Decide about recurring jobs; few clusters have any, so what does it is imported here."""
     from headnode.core.state.recurring_table import RECURRING_DECISIONS
@@ -212,7 +218,9 @@ _DECIDE: Mapping[type, Callable[[ClusterState, Any, Instant], list[Event]]] = Ma
         hold.HoldJob: hold.hold,
         hold.ReleaseJob: hold.release,
         stop.StopTask: stop.stop_task,
-        job_end.RequeueTask: job_end.requeue_task,
+        stop.RequeueTask: _requeue_task,
+        hold.HoldTask: hold.hold_task,
+        hold.ReleaseTask: hold.release_task,
         report.ReportStaging: report.staging,
         report.ReportStarted: report.started,
         report.ReportEnded: report.ended,

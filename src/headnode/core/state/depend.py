@@ -11,9 +11,7 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.value_checks import find_cycle
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.events import Event
-from headnode.core.state.job_record import JobRecord, decode_spec, encode_record
-from headnode.core.state.job_request import check_end_by
+from headnode.core.state.job_record import JobRecord, decode_spec
 from headnode.core.state.transitions import JobState
 
 
@@ -26,6 +24,16 @@ class ParentOutcome(msgspec.Struct, frozen=True, gc=False):
     state: JobState
     started: bool = False  # at least once
     skipped: bool = False
+    sweeps: "tuple[SweepOutcome, ...]" = ()  # where instances of other jobs wait for its own
+
+
+class SweepOutcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The numbers of a sweep, and which instances have finished, in inclusive spans."""
+
+    start: int
+    increment: int
+    count: int
+    finished: tuple[tuple[int, int], ...] = ()
 
 
 class DependencyState(Enum):
@@ -66,6 +74,8 @@ def _is_met(condition: Condition, fate: ParentOutcome) -> bool:
             return fate.state.is_final
         case Condition.ON_START:
             return fate.started
+        case Condition.ON_CORRESPONDING:  # as a whole; each instance is looked at in `instance_waits`
+            return fate.state is JobState.FINISHED
 
 
 def all_met(spec: JobSpec, parent: int, fate: ParentOutcome) -> bool:
@@ -73,8 +83,13 @@ def all_met(spec: JobSpec, parent: int, fate: ParentOutcome) -> bool:
 
     What a singleton waits for without naming it must have ended.
     """
-    conditions = [condition for one, condition in dependencies(spec) if one == parent] or [Condition.ON_EXIT]
+    conditions = [condition for one, condition in _of_whole_job(spec) if one == parent] or [Condition.ON_EXIT]
     return all(dependency_state(condition, fate) is DependencyState.MET for condition in conditions)
+
+
+def _of_whole_job(spec: JobSpec) -> Iterator[tuple[int, Condition]]:
+    """Yield what a job as a whole waits for, not its instances one by one."""
+    return (each for each in dependencies(spec) if each[1] is not Condition.ON_CORRESPONDING)
 
 
 def every_dependency(spec: JobSpec, waits_for: Iterable[int]) -> Iterator[tuple[int, Condition]]:
@@ -86,7 +101,7 @@ def every_dependency(spec: JobSpec, waits_for: Iterable[int]) -> Iterator[tuple[
 
 def hopeless(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> Iterator[tuple[int, Condition]]:
     """Yield what a job waits for and its parents' end has decided against, of the parents that are known."""
-    for parent, condition in dependencies(spec):
+    for parent, condition in _of_whole_job(spec):
         fate = fates.get(parent)
         if fate is not None and dependency_state(condition, fate) is DependencyState.NEVER:
             yield parent, condition
@@ -97,6 +112,7 @@ _CONDITION_WORDS = {
     Condition.ON_FAILURE: "fail",
     Condition.ON_EXIT: "end",
     Condition.ON_START: "start",
+    Condition.ON_CORRESPONDING: "finish, for each instance the one of its number",
 }
 
 
@@ -140,13 +156,13 @@ def waits(
     """
     wanted = parents(spec)
     _refuse_unknown_names(spec)
-    before = (*_of_same_name(cluster, spec, job, owner), *same_name) if spec.singleton else ()
+    before = (*of_same_name(cluster, spec, job, owner), *same_name) if spec.singleton else ()
     if not wanted:
         return before
     fates = {}
     for parent in wanted:
         try:
-            fates[parent] = _fate(cluster, parent, ended, job, beside)
+            fates[parent] = fate_of(cluster, parent, ended, job, beside)
         except Refused as no:
             raise no.inside(*_path_of(spec, parent)) from None
     for parent, condition in hopeless(spec, fates):
@@ -172,10 +188,11 @@ def _refuse_unknown_names(spec: JobSpec) -> None:
         )
 
 
-def _of_same_name(cluster: ClusterState, spec: JobSpec, job: JobId, owner: str) -> tuple[int, ...]:
-    from headnode.core.state.singletons import of_same_name  # few jobs are singletons
+def of_same_name(cluster: ClusterState, spec: JobSpec, job: JobId, owner: str) -> tuple[int, ...]:
+    """Return the jobs that were submitted before and that a singleton waits for."""
+    from headnode.core.state import singletons  # few jobs are singletons
 
-    return of_same_name(cluster, spec, job, owner)
+    return singletons.of_same_name(cluster, spec, job, owner)
 
 
 def _path_of(spec: JobSpec, parent: int, condition: Condition | None = None) -> Path:
@@ -186,13 +203,17 @@ def _path_of(spec: JobSpec, parent: int, condition: Condition | None = None) -> 
     return ()
 
 
-def _fate(
+def fate_of(
     cluster: ClusterState,
     parent: int,
     ended: Mapping[int, ParentOutcome],
     job: JobId,
     beside: Collection[int],
 ) -> ParentOutcome:
+    """Return what has become of a parent of a job; arguments as in `waits`.
+
+    Raises:  NotFound ``no-such-parent``; WrongState ``parent-not-submitted``.
+    """
     if parent in beside and parent != job:
         return ParentOutcome(JobState.QUEUED)
     alive = cluster.jobs.get(JobId(parent))
@@ -270,87 +291,6 @@ def _in_vain(parent: int, condition: Condition, fate: ParentOutcome) -> str:
         f"it waits for job {parent} to {condition_words(condition)} ({condition.value}), "
         f"and job {parent} {outcome_words(fate)}"
     )
-
-
-def revived_with_parent(
-    cluster: ClusterState,
-    parent: JobRecord,
-    skipped: Collection[JobRecord],
-    ended: Mapping[int, ParentOutcome],
-    by: str,
-    now: Instant,
-) -> Iterator[Event]:
-    """Yield how jobs that were canceled for the end of `parent` come back into the queue.
-
-    Those stay canceled whose deadline has passed, and those that wait for another job that has ended
-    differently.  `ended` tells of the other jobs that are over and that these wait for.
-    Cost:  O(jobs * dependencies) for each job of a chain that stays canceled.
-    """
-    specs = {one.id: decode_spec(one.spec) for one in skipped if _may_come_back(cluster, one, now)}
-    back = ParentOutcome(JobState.QUEUED, started=outcome_of(parent).started)
-    fates = _outcomes(cluster, specs, {**ended, parent.id: back})
-    while lost := _stay_canceled(cluster, specs, fates):
-        for job in lost:
-            del specs[job]
-            fates[job] = ended.get(job, ParentOutcome(JobState.CANCELED, skipped=True))
-    records = {one.id: one for one in skipped}
-    names: dict[tuple[str, str], list[int]] = {}  # the jobs that come back, by owner and name
-    for job, spec in sorted(specs.items()):
-        waiting = tuple(one for one in parents(spec) if not all_met(spec, one, fates[one]))
-        back_before = names.setdefault((records[job].owner, spec.name), [])
-        if spec.singleton:
-            others = (*_of_same_name(cluster, spec, job, records[job].owner), *back_before)
-            waiting = tuple(dict.fromkeys((*waiting, *others)))
-        back_before.append(job)
-        message = f"job {parent.id} runs again"
-        yield e.JobUnarchived(at=now, job=job, record=encode_record(records[job]), by=by)
-        yield e.JobRequeued(at=now, job=job, by=by, message=message, waits_for=waiting)
-
-
-def _may_come_back(cluster: ClusterState, record: JobRecord, now: Instant) -> bool:
-    if not record.skipped or record.id in cluster.jobs or record.id in cluster.agenda.for_archive:
-        return False
-    try:
-        check_end_by(decode_spec(record.spec), now)
-    except BadRequest:
-        return False
-    return True
-
-
-def _outcomes(
-    cluster: ClusterState, specs: Mapping[JobId, JobSpec], outcomes: Mapping[int, ParentOutcome]
-) -> dict[int, ParentOutcome]:
-    """Return what has become of each job that these wait for, as if all of these were queued."""
-    fates = dict(outcomes)
-    for awaited in {parent for spec in specs.values() for parent in parents(spec)}:
-        alive = cluster.jobs.get(JobId(awaited)) or cluster.agenda.for_archive.get(JobId(awaited))
-        if alive is not None and alive.id not in outcomes:
-            fates[awaited] = outcome_of(alive)
-    return fates | dict.fromkeys(specs, ParentOutcome(JobState.QUEUED))
-
-
-def _stay_canceled(
-    cluster: ClusterState, specs: Mapping[JobId, JobSpec], fates: Mapping[int, ParentOutcome]
-) -> list[JobId]:
-    """Return those that would wait in vain, for what is not known any more, or for each other."""
-    found = [
-        job
-        for job, spec in specs.items()
-        if any(hopeless(spec, fates)) or any(parent not in fates for parent in parents(spec))
-    ]
-    return found or [JobId(job) for job in set(_circle(cluster, specs)) if job in specs]
-
-
-def _circle(cluster: ClusterState, specs: Mapping[JobId, JobSpec]) -> list[int]:
-    graph: dict[int, tuple[int, ...]] = {job: parents(spec) for job, spec in specs.items()}
-    ahead = [parent for awaited in graph.values() for parent in awaited]
-    while ahead:
-        job = ahead.pop()
-        record = cluster.jobs.get(JobId(job))
-        if job not in graph and record is not None:
-            graph[job] = (*record.waits_for, *record.satisfied)
-            ahead += graph[job]
-    return find_cycle(graph)
 
 
 def set_awaited(cluster: ClusterState, record: JobRecord, awaited: tuple[int, ...]) -> None:

@@ -20,7 +20,7 @@ from headnode.core.state.job_request import check_end_by, last_start
 from headnode.core.state.resources import check_may_be_handed
 from headnode.core.state.start import StartJob
 from headnode.core.state.stop import cancel_queued
-from headnode.core.state.submit import check_hold, checked
+from headnode.core.state.submit import await_instances, awaiting, check_hold, checked
 from headnode.core.state.templates import queued_spec
 from headnode.core.state.transitions import JobState, job_target
 
@@ -92,6 +92,7 @@ def validate(cluster: ClusterState, command: ValidateJob, now: Instant) -> list[
             changed=", ".join(what),
             filters=command.filters,
             waits_for=waits(cluster, spec, command.parents, record.id, record.owner),
+            awaiting=awaiting(cluster, spec, command.parents, record.id),
         )
     ]
 
@@ -185,6 +186,7 @@ def job_validated(cluster: ClusterState, event: e.JobValidated) -> None:
     record.satisfied = tuple(parent for parent in parents(spec) if parent not in event.waits_for)
     record.hold_until, record.last_start = spec.hold_until, last_start(spec)
     cluster.move(record, state)
+    await_instances(cluster, record, event.awaiting)
     cluster.enqueue(record)
 
 

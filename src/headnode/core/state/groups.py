@@ -150,7 +150,9 @@ def _singletons_among(
 
 def _refuse_circle(specs: Mapping[int, JobSpec], same_name: Mapping[int, tuple[int, ...]]) -> None:
     waiting = {
-        job: found for job, spec in specs.items() if (found := (*parents(spec), *same_name.get(job, ())))
+        job: found
+        for job, spec in specs.items()
+        if (found := (*parents(spec, of_instances=True), *same_name.get(job, ())))
     }
     circle = find_cycle(
         {

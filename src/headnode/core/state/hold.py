@@ -4,15 +4,16 @@ from collections.abc import Collection
 
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, Path, WrongState
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.ranges import Ranges
 from headnode.core.model.user import User
 from headnode.core.model.value_checks import DEFAULT_HOLD, MAX_HOLDS, PRIVILEGED_HOLDS, check_hold_name
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
 from headnode.core.state.events import Event
-from headnode.core.state.job_record import JobHold, JobRecord
+from headnode.core.state.job_record import JobHold, JobRecord, TaskProgress
 from headnode.core.state.permissions import may_change
-from headnode.core.state.stop import is_requeued, return_to_queue
+from headnode.core.state.stop import _only, _progress, is_requeued, return_to_queue
 from headnode.core.state.transitions import JobState, job_target
 
 
@@ -35,6 +36,28 @@ class ReleaseJob(Command, frozen=True):
     by: User
     job: JobId
     name: str | None
+
+
+class HoldTask(Command, frozen=True):
+    """Hold one instance of a task; if `instance` is None, all that are queued.
+
+    `requeue`: also those that run, which are stopped and go back to the queue.
+    """
+
+    by: User
+    job: JobId
+    task: int
+    instance: int | None = None
+    requeue: bool = False
+
+
+class ReleaseTask(Command, frozen=True):
+    """Release the hold of one instance of a task; if `instance` is None, of all of them."""
+
+    by: User
+    job: JobId
+    task: int
+    instance: int | None = None
 
 
 MAX_MESSAGE = 320  # characters; Compute Cluster's width of a message
@@ -174,3 +197,69 @@ def _have_holds(
         cluster.agenda.dirty_jobs.add(record.id)
     if state.is_queued:
         cluster.enqueue(record)
+
+
+def hold_task(cluster: ClusterState, command: HoldTask, now: Instant) -> list[Event]:
+    """Keep instances of a task from starting, and stop them if that is wished."""
+    from headnode.core.state.rerun import stop_to_requeue  # few instances are held
+
+    record, progress = _task_of(cluster, command)
+    if cluster.spec(record).together:
+        raise WrongState(
+            code="gang",
+            what=f"all tasks of job {record.id} start together, so none of them can be held alone",
+            fix=f"hold the job: hn job hold {record.id}",
+        )
+    open_ones = [*_only(progress.queued, command.instance), *_only(progress.blocked, command.instance)]
+    live = [number for number in sorted(progress.live) if command.instance in (None, number)]
+    if live and not command.requeue and not open_ones:
+        raise WrongState(
+            code="not-waiting",
+            what=f"task {record.id}.{command.task}.{live[0]} runs: only queued instances can be held",
+            fix=f"hold it and let it run again: hn task hold {record.id}.{command.task}.{live[0]} --requeue",
+        )
+    stopped = live if command.requeue else []
+    if not open_ones and not stopped:
+        raise WrongState(
+            code="not-waiting",
+            what=f"no instance of task {record.id}.{command.task} waits that could be held",
+            fix=f"see: hn job listtasks {record.id}",
+        )
+    stops = stop_to_requeue(cluster, record, command.task, stopped, f"held by {command.by.name}", now)
+    spans = (*open_ones, *((number, number) for number in stopped))
+    held = e.InstancesHeld(at=now, job=record.id, task=command.task, spans=spans, by=command.by.name)
+    return [held, *stops]
+
+
+def release_task(cluster: ClusterState, command: ReleaseTask, now: Instant) -> list[Event]:
+    """Release holds of instances; nothing happens where there is none."""
+    record, progress = _task_of(cluster, command)
+    held = progress.waits.held if progress.waits is not None else Ranges()
+    spans = _only(held, command.instance)
+    if not spans:
+        return []
+    by = command.by.name
+    return [e.InstancesReleased(at=now, job=record.id, task=command.task, spans=spans, by=by)]
+
+
+def _task_of(cluster: ClusterState, command: HoldTask | ReleaseTask) -> tuple[JobRecord, TaskProgress]:
+    """Return the job and the progress of a task whose instances may wait.
+
+    Raises:  WrongState ``job-not-active``, ``special-task``; NotFound; NotAllowed.
+    """
+    record = cluster.job(command.job)
+    may_change(command.by, record)
+    progress = _progress(cluster, record, command.task, command.instance)
+    if record.state is not JobState.QUEUED and not record.state.is_active:
+        raise WrongState(
+            code="job-not-active",
+            what=f"job {record.id} is {record.state.value}, so none of its tasks can be held or released",
+            fix=f"see: hn job view {record.id}",
+        )
+    if progress.instances_made is not None:
+        raise WrongState(
+            code="special-task",
+            what=f"task {record.id}.{command.task} makes its instances when they start: none can be held",
+            fix=f"hold the job: hn job hold {record.id}",
+        )
+    return record, progress

@@ -9,9 +9,9 @@ from headnode.core.model.quantities import JobId
 from headnode.core.model.resource import PLACE_MARK, is_elsewhere
 from headnode.core.model.task import SPECIAL
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobRecord, JobRun, TaskProgress, started_run
+from headnode.core.state.job_record import JobRecord, JobRun, TaskProgress, awaited_by_instances, started_run
 from headnode.core.state.owner_usage import usage_weights
-from headnode.core.state.task_graph import TaskGraph
+from headnode.core.state.task_graph import TaskGraph, is_blocked
 from headnode.core.state.transitions import Holding, JobState, NodePhase, phase_on
 
 
@@ -104,12 +104,21 @@ def _check_record(cluster: ClusterState, record: JobRecord) -> None:
 
 def _check_instances(record: JobRecord, progress: TaskProgress, count: int) -> None:
     """Each instance from 1 on is queued, live or over, and only once."""
-    parts = (progress.queued, progress.finished, progress.failed, progress.canceled)
+    parts = (progress.queued, progress.blocked, progress.finished, progress.failed, progress.canceled)
     spans = [span for part in parts if part for span in part.spans()]
     spans += [(instance, instance) for instance in progress.live]
     spans.sort()
     follow = [1, *(last + 1 for _, last in spans)] == [*(first for first, _ in spans), count + 1]
     _must(follow, "job {}: instances {} of {}", record.id, spans, count)
+    if progress.waits is not None:
+        waits = progress.waits
+        reasons = (waits.held, *waits.awaiting.values())
+        known = all(any(instance in each for each in reasons) for instance in waits.blocked)
+        _must(known, "job {}: instances {} are blocked for nothing", record.id, list(waits.blocked))
+        for each in reasons:
+            held = all(instance in waits.blocked or instance in progress.live for instance in each)
+            _must(held, "job {}: {} of {} are over or queued, and held", record.id, list(each), waits)
+        _must(any(reasons), "job {}: nothing is waited for", record.id)
     if progress.withdrawn:
         canceled = all(instance in progress.canceled for instance in progress.withdrawn)
         _must(canceled, "job {}: withdrawn, not canceled", record.id)
@@ -213,6 +222,7 @@ def _check_queue(cluster: ClusterState) -> None:
         and record.id not in cluster.queue.held
         and not record.waits_for
         and not record.holds
+        and not is_blocked(record)
         and record.id not in cluster.resource_index.outbound
         and not _chooses_elsewhere(cluster, record)
     )
@@ -252,6 +262,14 @@ def _check_children(cluster: ClusterState) -> None:
             for parent in (*record.waits_for, *record.satisfied):
                 wanted.setdefault(parent, set()).add(record.id)
     _must(cluster.children == wanted, "children {}, should be {}", cluster.children, wanted)
+    followers: dict[int, set[JobId]] = {}
+    for record in cluster.jobs.values():
+        for task in record.run.tasks if record.run is not None else ():
+            for parent in task.waits.awaiting if task.waits is not None else ():
+                followers.setdefault(parent, set()).add(record.id)
+        named = {parent for parent, jobs in followers.items() if record.id in jobs}
+        _must(set(awaited_by_instances(record)) == named, "job {}: follows others than {}", record.id, named)
+    _must(cluster.followers == followers, "followers {}, should be {}", cluster.followers, followers)
 
 
 def _check_processors(cluster: ClusterState) -> None:

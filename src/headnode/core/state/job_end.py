@@ -10,15 +10,13 @@ from headnode.core.model.errors import Broken, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_runnable
 from headnode.core.model.quantities import Instant, JobId
-from headnode.core.model.task import SPECIAL
-from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state import job_record as suspension
 from headnode.core.state import modify as c
 from headnode.core.state import task_progress as instances
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.depend import revived_with_parent, set_awaited, update_children, waits
+from headnode.core.state.depend import set_awaited, update_children, waits
 from headnode.core.state.events import Event, JobsPurged
 from headnode.core.state.job_record import (
     JobRecord,
@@ -32,22 +30,14 @@ from headnode.core.state.job_request import check_end_by
 from headnode.core.state.modify import living_or_archived_job
 from headnode.core.state.permissions import may_change
 from headnode.core.state.start import run_of, take_option
-from headnode.core.state.stop import _only, _progress, refuse_rerun, return_to_queue
+from headnode.core.state.stop import refuse_rerun, return_to_queue
+from headnode.core.state.submit import await_instances, awaiting
 from headnode.core.state.transitions import JobState, job_target
 
 TTL_COMPLETED_JOBS: Final = "TTLCompletedJobs"
 """The parameter: for how many days after the end of a job nodes keep its captured output; 0: for ever."""
 PURGE_JOBS_AFTER: Final = "PurgeJobsAfter"
 """The parameter: how many days after its end a job is purged; 0: never."""
-
-
-class RequeueTask(Command, frozen=True):
-    """Requeue one instance of a task; if `instance` is None, all that failed or were canceled."""
-
-    by: User
-    job: JobId
-    task: int
-    instance: int | None = None
 
 
 class PurgeJobs(Command, frozen=True):
@@ -84,11 +74,19 @@ def _submitted_again(
 
     Raises:  WrongState ``limit``.
     """
+    from headnode.core.state.revive import revived_with_parent  # few jobs run again
+
     by = command.by.name
     waits_for = waits(cluster, spec, command.parents, record.id, record.owner)
     events: list[Event] = [
         e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=by),
-        e.JobRequeued(at=now, job=record.id, by=by, waits_for=waits_for),
+        e.JobRequeued(
+            at=now,
+            job=record.id,
+            by=by,
+            waits_for=waits_for,
+            awaiting=awaiting(cluster, spec, command.parents, record.id),
+        ),
         *revived_with_parent(cluster, record, command.skipped, command.parents, by, now),
     ]
     cluster.limit_index.check_events(events)
@@ -104,42 +102,6 @@ def _refuse_unvalidated(record: JobRecord) -> None:
         )
 
 
-def requeue_task(cluster: ClusterState, command: RequeueTask, now: Instant) -> list[Event]:
-    """Run an instance that is over once more, or all that failed or were canceled."""
-    record = cluster.job(command.job)
-    may_change(command.by, record)
-    progress = _progress(cluster, record, command.task, command.instance)
-    task = cluster.spec(record).tasks[command.task - 1]
-    alive = record.state is JobState.QUEUED or record.state.is_active
-    if not alive or (record.run and record.run.end):
-        raise WrongState(
-            code="job-not-active",
-            what=f"job {record.id} is {record.state.value}, so none of its tasks can be requeued",
-            fix=f"requeue the job: hn job requeue {record.id}",
-        )
-    if task.kind in SPECIAL:
-        raise WrongState(
-            code="special-task",
-            what=f"task {record.id}.{command.task} is a {task.kind.value} task: no instance runs twice",
-            fix=f"run the whole job again: hn job requeue {record.id}",
-        )
-    if not task.rerunnable:
-        raise WrongState(
-            code="not-rerunnable",
-            what=f"task {record.id}.{command.task} is not rerunnable",
-            fix="only tasks marked with /rerunnable run twice",
-        )
-    over = [progress.failed, progress.canceled] + ([progress.finished] if command.instance else [])
-    spans = tuple(span for numbers in over for span in _only(numbers, command.instance))
-    if not spans:
-        raise WrongState(
-            code="not-over",
-            what=f"no instance of task {record.id}.{command.task} has failed or was canceled",
-            fix="only ended instances can be requeued",
-        )
-    return [e.InstancesRequeued(at=now, job=record.id, task=command.task, spans=spans, by=command.by.name)]
-
-
 _STATES = {state.value: state for state in JobState}  # a look-up costs a tenth of JobState(...)
 
 
@@ -153,6 +115,7 @@ def job_ending(cluster: ClusterState, event: e.JobEnding) -> None:
     run.end = RunEnd(
         outcome=event.outcome,
         requeue=event.requeue,
+        uncounted=event.uncounted,
         preempted_by=event.preempted_by or before.preempted_by,
         skip_release=before.skip_release or event.force or bool(event.preempted_by),
     )
@@ -187,6 +150,10 @@ def job_ended(cluster: ClusterState, event: e.JobEnded) -> None:
     cluster.move(record, state)
     _to_archive(cluster, record)
     update_children(cluster, record)
+    if record.id in cluster.followers:
+        from headnode.core.state.instance_waits import parent_over  # of few jobs
+
+        parent_over(cluster, record)
 
 
 def _to_archive(cluster: ClusterState, record: JobRecord) -> None:
@@ -209,6 +176,7 @@ def job_requeued(cluster: ClusterState, event: e.JobRequeued) -> None:
         instances.run_again(progress, event)
     run.auto_requeues = 0
     _wait_again(cluster, record, event)
+    await_instances(cluster, record, event.awaiting)
     _back_in_queue(cluster, record, run, state, event.message)
     update_children(cluster, record)
 
@@ -260,7 +228,7 @@ def purgeable(cluster: ClusterState, jobs: Iterable[JobId]) -> tuple[JobId, ...]
     Cost:  O(jobs + runs that a bank was told of).
     """
     unpaid = {job for job, _ in cluster.bank.entries}
-    needed = (cluster.jobs, cluster.children, unpaid)
+    needed = (cluster.jobs, cluster.children, cluster.followers, unpaid)
     return tuple(job for job in jobs if not any(job in each for each in needed))
 
 

@@ -19,6 +19,9 @@ NodeCores = tuple[tuple[str, tuple[int, ...]], ...]
 TaskSpans = tuple[tuple[int, tuple[tuple[int, int], ...]], ...]
 """Numbers of tasks, each with inclusive spans of its instances."""
 
+InstancesAwaiting = tuple[tuple[int, TaskSpans], ...]
+"""Ids of jobs, each with the instances of this one that wait for those of the same number there."""
+
 
 class StateEvent(
     msgspec.Struct,
@@ -80,6 +83,7 @@ class JobSubmitted(JobEvent, frozen=True, gc=False, tag="JobSubmitted"):
     validating: bool = False
     privileged: bool = False  # an administrator submitted it
     host: str = ""  # from which it was submitted: its name, or its address
+    awaiting: InstancesAwaiting = ()
 
 
 class JobValidated(JobEvent, frozen=True, gc=False, tag="JobValidated"):
@@ -89,6 +93,7 @@ class JobValidated(JobEvent, frozen=True, gc=False, tag="JobValidated"):
     changed: str = ""  # the names of what changed, for the history
     filters: tuple[str, ...] = ()  # those that it passed
     waits_for: tuple[int, ...] = ()
+    awaiting: InstancesAwaiting = ()
 
 
 class FilterAnswered(JobEvent, frozen=True, gc=False, tag="FilterAnswered"):
@@ -256,6 +261,7 @@ class InstancesStopping(JobEvent, frozen=True, gc=False, tag="InstancesStopping"
     message: str = ""
     force: bool = False
     cause: Cause = "request"
+    requeue: bool = False  # they run again, by request
 
 
 class InstancesCanceled(JobEvent, frozen=True, gc=False, tag="InstancesCanceled"):
@@ -286,6 +292,22 @@ class InstancesRequeued(JobEvent, frozen=True, gc=False, tag="InstancesRequeued"
     by: str = ""
 
 
+class InstancesHeld(JobEvent, frozen=True, gc=False, tag="InstancesHeld"):
+    """Instances of one task are held; spans are inclusive.  One that is live is held when it runs again."""
+
+    task: int
+    spans: tuple[tuple[int, int], ...]
+    by: str = ""
+
+
+class InstancesReleased(JobEvent, frozen=True, gc=False, tag="InstancesReleased"):
+    """The holds of instances of one task are released; spans are inclusive."""
+
+    task: int
+    spans: tuple[tuple[int, int], ...]
+    by: str = ""
+
+
 class JobEnding(JobEvent, frozen=True, gc=False, tag="JobEnding"):
     """The job is being stopped with this outcome; it ends when nothing of it runs any more."""
 
@@ -295,6 +317,7 @@ class JobEnding(JobEvent, frozen=True, gc=False, tag="JobEnding"):
     force: bool = False
     requeue: bool = False  # when over it goes back to the queue instead
     preempted_by: int = 0  # the job that is to have what it holds
+    uncounted: bool = False  # its return to the queue is not counted, and failed tasks stay failed
 
 
 class DispatchStopped(JobEvent, frozen=True, gc=False, tag="DispatchStopped"):
@@ -323,6 +346,7 @@ class JobRequeued(JobEvent, frozen=True, gc=False, tag="JobRequeued"):
     by: str = ""
     message: str = ""
     waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
+    awaiting: InstancesAwaiting = ()
 
 
 class JobAutoRequeued(JobEvent, frozen=True, gc=False, tag="JobAutoRequeued"):

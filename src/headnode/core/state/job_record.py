@@ -39,10 +39,19 @@ class LiveAttempt(msgspec.Struct, forbid_unknown_fields=True):
     staging: StagingPhase = ""
     foreign: str = ""  # its id at a resource that has accepted it
     after: tuple[AttemptOfTask, ...] = ()  # of parents, which must end well before the node starts it
+    requeue: bool = False  # it is being stopped to run again
+
+
+class InstanceWaits(msgspec.Struct, forbid_unknown_fields=True):
+    """Why instances of a task that are not over may not be dispatched, of each for itself."""
+
+    blocked: Ranges  # those that are not in `queued` for it
+    held: Ranges  # by request; one that is live is blocked when it is to run again
+    awaiting: dict[int, Ranges]  # by job: those whose number has not finished there
 
 
 class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
-    """The progress of one task: each instance number is in one of the sets, or in `live`."""
+    """The progress of one task: each instance number is in one of the sets, in `live`, or is blocked."""
 
     queued: Ranges
     finished: Ranges = msgspec.field(default_factory=Ranges)
@@ -59,6 +68,7 @@ class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
     ended_run_time: Seconds = Seconds(0.0)
     instances_made: int | None = None  # how many instances a special task has had; None: it is none
     endless: bool = False  # of a service: more instances are made wherever there is room
+    waits: InstanceWaits | None = None  # None: no instance that is not over is held or waits for another
 
     @property
     def made_so_far(self) -> int:
@@ -78,7 +88,12 @@ class TaskProgress(msgspec.Struct, forbid_unknown_fields=True):
     @property
     def is_done(self) -> bool:
         """Whether every instance is over, and no more will be made."""
-        return not self.queued and not self.live and not self.endless
+        return not self.queued and not self.live and not self.endless and self.waits is None
+
+    @property
+    def blocked(self) -> Ranges:
+        """The instances that are held, or wait for those of other jobs."""
+        return Ranges() if self.waits is None else self.waits.blocked
 
 
 class JobSuspension(msgspec.Struct, forbid_unknown_fields=True):
@@ -160,6 +175,7 @@ class JobRun(msgspec.Struct, forbid_unknown_fields=True):
     staged_time: Seconds = Seconds(0.0)  # how long that was before
     detached: dict[str, tuple[int, ...]] = {}  # what it held, once only transfers from there are left of it
     resource: str = ""  # the resource that it was handed over to; it holds nothing here
+    follows: tuple[int, ...] = ()  # jobs for whose instances some of its own wait
 
     @property
     def not_run(self) -> Seconds:
@@ -304,6 +320,11 @@ def spec_of(record: JobRecord) -> JobSpec:
     return written_spec(record, decode_spec(record.spec))
 
 
+def awaited_by_instances(record: JobRecord) -> tuple[int, ...]:
+    """Return the jobs for whose instances some of this job wait."""
+    return () if record.run is None else record.run.follows
+
+
 def started_run(record: JobRecord) -> JobRun:
     """Return the run of a job that was started.  Raises:  Broken ``no-run`` when it was not."""
     if record.run is None:
@@ -340,29 +361,6 @@ def canceled_untouched(task: TaskSpec) -> TaskProgress:
     progress = not_begun(task)
     progress.queued, progress.canceled = progress.canceled, progress.queued
     return progress
-
-
-def have_instances(progress: TaskProgress, count: int) -> None:
-    """Let a task of which nothing is live have so many instances: each request of a job may ask for others.
-
-    Attempt numbers of those that go are not used again, should they come back.  A special task makes its own.
-    """
-    if progress.instances_made is not None:
-        return
-    kinds = (progress.queued, progress.finished, progress.failed, progress.canceled)
-    before = sum(len(numbers) for numbers in kinds)
-    if count > before:
-        progress.queued.add_span(before + 1, count)
-    if count >= before:
-        return
-    ran = any(numbers.lasts and numbers.lasts[-1] > count for numbers in kinds[1:])
-    gone = [used for instance, used in progress.attempts.items() if instance > count]
-    progress.attempts_used = max(progress.attempts_used, int(ran), *gone)
-    for numbers in (*kinds, progress.withdrawn):
-        numbers.discard_span(count + 1, before)
-    for noted in (progress.attempts, progress.retries, progress.system_retries):
-        for instance in [instance for instance in noted if instance > count]:
-            del noted[instance]
 
 
 def not_begun(task: TaskSpec) -> TaskProgress:

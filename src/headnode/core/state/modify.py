@@ -18,7 +18,7 @@ from headnode.core.state import job_events as e
 from headnode.core.state import job_request as suspension
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.depend import ParentOutcome, revived_with_parent
+from headnode.core.state.depend import ParentOutcome
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import (
     JobRecord,
@@ -106,6 +106,8 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
         revived = e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
         configured = e.JobConfiguring(at=now, job=record.id, by=command.by.name)
         by = command.by.name
+        from headnode.core.state.revive import revived_with_parent  # few jobs run again
+
         again = [*revived_with_parent(cluster, record, command.skipped, command.parents, by, now)]
         cluster.limit_index.check_events(again)
         return [revived, configured, modified, *again]

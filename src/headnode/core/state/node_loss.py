@@ -182,7 +182,7 @@ def goes_on_with(cluster: ClusterState, record: JobRecord, cores: Mapping[str, t
     units = sum(units_in(request, len(held), cluster.nodes[node].facts) for node, held in left.items())
     if units >= request.minimum:
         return True
-    open_tasks = (graph.spec.tasks[n] for n, each in enumerate(graph.run.tasks) if each.queued or each.live)
+    open_tasks = (graph.spec.tasks[n] for n, each in enumerate(graph.run.tasks) if not each.is_done)
     runs = any(all(node in left for node, _ in place) for place in graph.lanes)
     return runs and all(task.minimum <= units for task in open_tasks if task.kind not in SPECIAL)
 

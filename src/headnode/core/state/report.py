@@ -223,10 +223,10 @@ def _verdict(
     if outcome.kind == "never-ran":
         if stopping is None and spec.fail_dependent_tasks and graph.has_failed_parent(report.task - 1):
             return "failed", "request", f"it never ran: {PARENT_FAILED}"
-        if stopping is None or again or live.cause in ("system", "preempted"):
+        if stopping is None or again or live.requeue or live.cause in ("system", "preempted"):
             return "queued", "request", ""
         return "canceled", "request", live.message
-    if again:
+    if again or (stopping is not None and live.requeue):
         return "queued", "request", live.message
     if stopping is not None:
         if live.cause == "preempted":
@@ -329,7 +329,8 @@ def _fail_dependents(
 ) -> list[Event]:
     """Fail what waits for failed tasks and is queued, or was given back just now."""
     doomed = {index for how in failed for index in graph.dependents(how.task - 1)}
-    spans = {index: list(graph.run.tasks[index].queued.spans()) for index in doomed}
+    tasks = graph.run.tasks
+    spans = {index: [*tasks[index].queued.spans(), *tasks[index].blocked.spans()] for index in doomed}
     for how in over:
         if how.state == "queued" and how.task - 1 in doomed:
             spans[how.task - 1].append((how.instance, how.instance))

@@ -23,9 +23,9 @@ from headnode.core.state.job_record import (
     JobRecord,
     JobRun,
     RunEnd,
+    TaskProgress,
     decode_spec,
     encode_spec,
-    have_instances,
     spec_of,
     untouched,
 )
@@ -33,6 +33,7 @@ from headnode.core.state.job_request import suspension_of
 from headnode.core.state.node_record import NodeRecord
 from headnode.core.state.prep_release import starts_paused
 from headnode.core.state.reservation_index import must_take
+from headnode.core.state.task_graph import is_blocked
 from headnode.core.state.transitions import JobState, job_target, set_prolog_due
 
 
@@ -149,7 +150,7 @@ def start(cluster: ClusterState, command: StartJob, now: Instant) -> list[Event]
         return resume_on_nodes(cluster, command, record, now)
     if record is None or record.state is not JobState.QUEUED:
         return []
-    if record.id in cluster.queue.held or record.holds or record.waits_for:
+    if record.id in cluster.queue.held or record.holds or record.waits_for or is_blocked(record):
         raise WrongState(code="stale-plan", what=f"job {record.id} is held or waits for its parents")
     request = _option(cluster.request(record), command)
     end = Instant(now + request.run_time)
@@ -277,7 +278,33 @@ def take_option(record: JobRecord, run: JobRun, option: int, limit: Seconds | No
         return
     run.alternative = option
     for progress, task in zip(run.tasks, spec_of(record).tasks, strict=True):
-        have_instances(progress, task.instances)
+        _have_instances(progress, task.instances)
+
+
+def _have_instances(progress: TaskProgress, count: int) -> None:
+    """Let a task of which nothing is live have so many instances: each request of a job may ask for others.
+
+    Attempt numbers of those that go are not used again, should they come back.  A special task makes its own.
+    """
+    if progress.instances_made is not None:
+        return
+    kinds = (progress.queued, progress.blocked, progress.finished, progress.failed, progress.canceled)
+    before = sum(len(numbers) for numbers in kinds)
+    if count > before:
+        progress.queued.add_span(before + 1, count)
+    if count >= before:
+        return
+    ran = any(numbers.lasts and numbers.lasts[-1] > count for numbers in kinds[2:])
+    gone = [used for instance, used in progress.attempts.items() if instance > count]
+    progress.attempts_used = max(progress.attempts_used, int(ran), *gone)
+    held = () if progress.waits is None else (progress.waits.held, *progress.waits.awaiting.values())
+    for numbers in (*kinds, progress.withdrawn, *held):
+        numbers.discard_span(count + 1, before)
+    if progress.waits is not None and not (progress.waits.blocked or progress.waits.held):
+        progress.waits = None
+    for noted in (progress.attempts, progress.retries, progress.system_retries):
+        for instance in [instance for instance in noted if instance > count]:
+            del noted[instance]
 
 
 def allocation_grown(cluster: ClusterState, event: e.AllocationGrown) -> None:

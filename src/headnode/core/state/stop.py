@@ -61,6 +61,15 @@ class StopTask(Command, frozen=True):
     outcome: Literal["failed", "finished"] = "failed"
 
 
+class RequeueTask(Command, frozen=True):
+    """Requeue one instance of a task, also one that runs; if None, all that failed or were canceled."""
+
+    by: User
+    job: JobId
+    task: int
+    instance: int | None = None
+
+
 def stop_live(
     record: JobRecord, graph: TaskGraph, outcome: e.Outcome, message: str, now: Instant, force: bool = False
 ) -> list[Event]:
@@ -125,9 +134,9 @@ def cancel_queued(record: JobRecord, now: Instant, message: str) -> list[Event]:
     if record.run is None:
         return [e.TasksCanceled(at=now, job=record.id, message=message)]
     queued = tuple(
-        (index + 1, tuple(progress.queued.spans()))
+        (index + 1, (*progress.queued.spans(), *progress.blocked.spans()))
         for index, progress in enumerate(record.run.tasks)
-        if progress.queued
+        if progress.queued or (progress.waits is not None and progress.blocked)
     )
     return [e.TasksCanceled(at=now, job=record.id, tasks=queued, message=message)] if queued else []
 
@@ -257,7 +266,7 @@ def stop_task(cluster: ClusterState, command: StopTask, now: Instant) -> list[Ev
             what=f"job {record.id} is being requeued with all its tasks",
             fix="cancel the task once the job is queued, or cancel the job",
         )
-    spans = _only(progress.queued, command.instance)
+    spans = (*_only(progress.queued, command.instance), *_only(progress.blocked, command.instance))
     live = [n for n in sorted(progress.live) if command.instance in (None, n)]
     if command.instance is None:
         _refuse_whole(cluster.spec(record), record, command.task)

@@ -169,10 +169,34 @@ def submission(
         order=cluster.next_order + place,
         by=command.by.name,
         waits_for=waits(cluster, spec, command.parents, command.job, owner, beside, same_name),
+        awaiting=awaiting(cluster, spec, command.parents, command.job, beside),
         privileged=command.by.administrator,
         validating=bool(submission_filters(cluster, spec)),
         host=command.by.host,
     )
+
+
+def awaiting(
+    cluster: ClusterState,
+    spec: JobSpec,
+    ended: Mapping[int, ParentOutcome],
+    job: JobId,
+    beside: Collection[int] = (),
+) -> e.InstancesAwaiting:
+    """Return which instances of a job wait for those of other jobs; arguments and errors as in `waits`."""
+    if not spec.after_corresponding:
+        return ()
+    from headnode.core.state.corresponding import instances_awaiting  # few jobs wait so
+
+    return instances_awaiting(cluster, spec, ended, job, beside)
+
+
+def await_instances(cluster: ClusterState, record: JobRecord, waiting: e.InstancesAwaiting) -> None:
+    """Apply that instances of a job that is being queued wait for those of other jobs."""
+    if waiting:
+        from headnode.core.state import instance_waits
+
+        instance_waits.await_instances(cluster, record, waiting)
 
 
 def check_hold(spec: JobSpec, now: Instant) -> None:
@@ -294,6 +318,7 @@ def job_submitted(cluster: ClusterState, event: e.JobSubmitted) -> None:
     cluster.next_order = max(cluster.next_order, event.order + 1)
     cluster.move(record, state)
     if not event.validating:
+        await_instances(cluster, record, event.awaiting)
         cluster.enqueue(record)
 
 

@@ -11,7 +11,7 @@ from headnode.core.model.task import SPECIAL, TaskType
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import JobRecord, JobRun, spec_of
 from headnode.core.state.task_lines import TaskLines, TaskParents, Waiter
-from headnode.core.state.transitions import NodePhase, phase_on
+from headnode.core.state.transitions import JobState, NodePhase, phase_on
 
 
 def remove_cores(numbers: list[int], cores: Sequence[int]) -> list[int]:
@@ -132,7 +132,8 @@ class TaskGraph:
 
     def _count_open(self) -> None:
         for index, progress in enumerate(self.run.tasks):
-            if (progress.queued.count or progress.live or progress.endless) and self.counts(index):
+            waits = progress.queued.count or progress.waits is not None
+            if (waits or progress.live or progress.endless) and self.counts(index):
                 self.open += 1
                 for key in _carries(self.spec, index):
                     self.remaining[key] = self.remaining.get(key, 0) + 1
@@ -263,6 +264,16 @@ def _carries(spec: JobSpec, index: int) -> Iterator[Waiter]:
 def _holds(ascending: Sequence[int], number: int) -> bool:
     at = bisect_left(ascending, number)
     return at < len(ascending) and ascending[at] == number
+
+
+def is_blocked(record: JobRecord) -> bool:
+    """Whether nothing of a queued job could be dispatched: what is left is held, or waits for instances."""
+    run = record.run
+    if run is None or record.state is not JobState.QUEUED:
+        return False
+    if all(progress.waits is None for progress in run.tasks):
+        return False
+    return not TaskGraph(record, run, set()).ready
 
 
 SERVING_STATES = (NodeState.READY, NodeState.PAUSED)

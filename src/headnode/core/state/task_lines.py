@@ -247,7 +247,7 @@ class TaskParents:
         if not self._open:
             return
         progress = self._tasks[index]
-        queued = progress.queued.count > 0 or progress.endless
+        queued = progress.queued.count > 0 or progress.endless or progress.waits is not None
         if queued != (index in self._counted):
             self._counted ^= {index}
             for key in self._awaited(index):

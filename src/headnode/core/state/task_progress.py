@@ -11,6 +11,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.depend import update_children
 from headnode.core.state.events import InstancesHanded
 from headnode.core.state.job_record import (
+    InstanceWaits,
     JobRecord,
     JobRun,
     LiveAttempt,
@@ -21,7 +22,7 @@ from headnode.core.state.job_record import (
 from headnode.core.state.job_request import set_limits
 from headnode.core.state.staging import keep_limit
 from headnode.core.state.task_graph import TaskGraph
-from headnode.core.state.transitions import TaskState, instance_target, job_target
+from headnode.core.state.transitions import JobState, TaskState, instance_target, job_target
 
 _STATES = {state.value: state for state in TaskState}  # a look-up costs a tenth of TaskState(...)
 
@@ -31,6 +32,13 @@ def _live(progress: TaskProgress, job: int, task: int, instance: int) -> LiveAtt
     if live is None:
         raise Broken(code="not-live", what=f"task {job}.{task}.{instance} is not live")
     return live
+
+
+def instances_held(cluster: ClusterState, event: e.InstancesHeld | e.InstancesReleased) -> None:
+    """Instances are held, or released."""
+    from headnode.core.state.instance_waits import hold_changed  # few are
+
+    hold_changed(cluster, event)
 
 
 def instances_dispatched(cluster: ClusterState, event: e.InstancesDispatched) -> None:
@@ -119,6 +127,7 @@ def instances_stopping(cluster: ClusterState, event: e.InstancesStopping) -> Non
         live = _live(progress, event.job, event.task, instance)
         live.state = instance_target(live.state, event, TaskState.ENDING)
         live.outcome, live.message, live.cause = event.outcome, event.message, event.cause
+        live.requeue = event.requeue
 
 
 def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
@@ -139,11 +148,15 @@ def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
             graph.lines.note_end(lasted)
         if not run.resource:
             cluster.start_failures.ended(record.id, record.owner, how, event.at)
-        _file(progress, how)
+        _file(cluster, record, progress, how)
         if progress.instances_made is not None:
             _special_ended(cluster, graph, event, how, live)
         run.usage.add(how)
         changed[how.task - 1] = None
+    if record.id in cluster.followers:
+        from headnode.core.state.instance_waits import follow  # few jobs have others that wait so
+
+        follow(cluster, record, event.ended)
     keep_limit(cluster, record, run, event.at)
     for index in changed:
         graph.task_changed(index)
@@ -167,14 +180,15 @@ def _special_ended(
             cluster.agenda.wake_ups.set((event.job, ""), until)
 
 
-def _file(progress: TaskProgress, how: e.InstanceEnd) -> None:
+def _file(cluster: ClusterState, record: JobRecord, progress: TaskProgress, how: e.InstanceEnd) -> None:
     """Put an ended instance where it belongs."""
     lasted = how.outcome.lasted
     if lasted is not None:
         progress.attempts_ended += 1
         progress.ended_run_time = Seconds(progress.ended_run_time + lasted)
     if how.state == "queued":
-        progress.queued.add(how.instance)
+        if progress.waits is None or not is_kept_back(progress.waits, how.instance):
+            progress.queued.add(how.instance)
         progress.attempts[how.instance] = how.attempt
         if how.outcome.kind == "never-ran":
             progress.unstarted[how.instance] = progress.unstarted.get(how.instance, 0) + 1
@@ -183,8 +197,20 @@ def _file(progress: TaskProgress, how: e.InstanceEnd) -> None:
             forgiven[how.instance] = forgiven.get(how.instance, 0) + 1
         return
     _set_of(progress, how.state).add(how.instance)
+    if progress.waits is not None:
+        from headnode.core.state.instance_waits import forget  # few instances were held
+
+        forget(cluster, record, how.task - 1, ((how.instance, how.instance),))
     if how.attempt > 1 or how.state == "canceled":
         progress.attempts[how.instance] = how.attempt
+
+
+def is_kept_back(waits: InstanceWaits, instance: int) -> bool:
+    """Apply that an instance is to run again; return whether it is held, or waits for that of another job."""
+    kept = any(instance in each for each in (waits.held, *waits.awaiting.values()))
+    if kept:
+        waits.blocked.add(instance)
+    return kept
 
 
 def _set_of(progress: TaskProgress, state: str) -> Ranges:
@@ -198,12 +224,26 @@ def task_canceled(cluster: ClusterState, event: e.InstancesCanceled) -> None:
     if record.run is None:
         record.run = JobRun(tasks=untouched(cluster.spec(record)))
     instance_target(TaskState.QUEUED, event, TaskState(event.outcome))
-    progress = record.run.tasks[event.task - 1]
+    progress, partly_blocked = record.run.tasks[event.task - 1], _is_partly_blocked(record)
     _leave_queue(cluster, record, event.task - 1, event.spans, _set_of(progress, event.outcome))
     if event.withdrawn and progress.instances_made is None:
         for first, last in event.spans:
             progress.withdrawn.add_span(first, last)
+    if partly_blocked:
+        _sort_in_queue(cluster, record)
     cluster.agenda.dirty_jobs.add(event.job)
+
+
+def _is_partly_blocked(record: JobRecord) -> bool:
+    """Whether instances of a queued job are held, or wait for those of other jobs."""
+    tasks = started_run(record).tasks
+    return record.state is JobState.QUEUED and any(progress.waits is not None for progress in tasks)
+
+
+def _sort_in_queue(cluster: ClusterState, record: JobRecord) -> None:
+    """Put right whether anything of a queued job could start."""
+    cluster.dequeue(record)
+    cluster.enqueue(record)
 
 
 def tasks_canceled(cluster: ClusterState, event: e.TasksCanceled) -> None:
@@ -229,7 +269,12 @@ def _leave_queue(
     progress = started_run(record).tasks[index]
     was_done, progress.endless = progress.is_done, False
     if progress.instances_made is None:  # special tasks were queued before they ran
-        _take_out(progress.queued, spans, "queued")
+        queued = spans
+        if progress.waits is not None:
+            from headnode.core.state.instance_waits import take_waiting  # few instances are blocked
+
+            queued = take_waiting(cluster, record, index, spans)
+        _take_out(progress.queued, queued, "queued")
         for first, last in spans:
             to.add_span(first, last)
     graph = cluster.graphs.get(record.id)
@@ -260,6 +305,8 @@ def task_requeued(cluster: ClusterState, event: e.InstancesRequeued) -> None:
     graph = cluster.graphs.get(event.job)
     if graph is not None:
         graph.work_out()
+    if _is_partly_blocked(record):
+        _sort_in_queue(cluster, record)
     cluster.agenda.dirty_jobs.add(event.job)
     cluster.agenda.pass_needed = True
 

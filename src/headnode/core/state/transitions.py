@@ -116,9 +116,11 @@ SUSPENDED_STATES = frozenset({JobState.SUSPENDING, JobState.SUSPENDED, JobState.
 
 _SUSPENDED = (JobState.SUSPENDING, JobState.SUSPENDED, JobState.RESUMING)
 _ENDED = frozenset({JobState.FINISHED, JobState.FAILED, JobState.CANCELED})
+_OF_HOLDS = (j.InstancesHeld, j.InstancesReleased)
 _WHILE_SUSPENDED = (
     j.JobModified, j.AllocationLost, j.NodePrepared, j.InstancesStaging, j.InstancesStarted,
     j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped,
+    *_OF_HOLDS,
     j.ProgressSet, j.TasksCanceled,
 )  # fmt: skip
 """What may happen to a job that is suspended, in any of its three states, and leaves it there."""
@@ -130,10 +132,11 @@ _STAYING: Mapping[JobState, tuple[type, ...]] = {
     JobState.VALIDATING: (j.InstancesCanceled, j.TasksCanceled, j.ProgressSet),
     JobState.QUEUED: (
         j.FilterAnswered, j.JobModified, j.JobHeld, j.JobReleased, e.JobPlaced, j.InstancesCanceled,
-        j.InstancesRequeued, j.ProgressSet, j.TasksCanceled),
+        j.InstancesRequeued, *_OF_HOLDS, j.ProgressSet, j.TasksCanceled),
     JobState.HANDED: (
         j.JobModified, j.JobHeld, j.JobReleased, j.InstancesDispatched, j.InstancesStaging, e.InstancesHanded,
         j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped,
+    *_OF_HOLDS,
         j.ProgressSet, j.TasksCanceled),
     JobState.RUNNING: (
         j.FilterAnswered, j.JobModified, j.AllocationGrown, j.AllocationShrunk, j.AllocationReleased,
@@ -141,6 +144,7 @@ _STAYING: Mapping[JobState, tuple[type, ...]] = {
         j.NodePrepared, j.NodesCleaning, j.ProcessorsRecalled, j.InstancesDispatched, j.InstancesStaging,
         e.InstancesHanded, j.InstancesStarted,
         j.InstancesStopping, j.InstancesEnded, j.InstancesCanceled, j.InstancesRequeued, j.DispatchStopped,
+    *_OF_HOLDS,
         j.ProgressSet, j.TasksCanceled),
     JobState.SUSPENDING: (*_WHILE_SUSPENDED, j.NodesCleaning, sj.ProcessesStopped),
     JobState.SUSPENDED: (*_WHILE_SUSPENDED, j.JobHeld, j.JobReleased),
@@ -214,6 +218,7 @@ INSTANCE_TRANSITIONS: Mapping[tuple[TaskState, type], frozenset[TaskState]] = Ma
         (TaskState.ENDING, j.InstancesEnded): frozenset(
             {TaskState.FINISHED, TaskState.FAILED, TaskState.CANCELED, TaskState.QUEUED}
         ),
+        **{(TaskState.QUEUED, event): frozenset({TaskState.QUEUED}) for event in _OF_HOLDS},
         (TaskState.FAILED, j.InstancesRequeued): frozenset({TaskState.QUEUED}),
         (TaskState.CANCELED, j.InstancesRequeued): frozenset({TaskState.QUEUED}),
         (TaskState.FINISHED, j.InstancesRequeued): frozenset({TaskState.QUEUED}),

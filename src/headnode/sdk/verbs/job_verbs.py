@@ -23,17 +23,20 @@ from headnode.protocol.job_answers import (
     SignalJobAnswer,
     SignalJobRequest,
     SubmitJobsAnswer,
+    TaskStateAnswer,
 )
 from headnode.protocol.requests import (
     AddTasksRequest,
     CreateJobRequest,
     ExportJobRequest,
+    HoldTaskRequest,
     JobIdRequest,
     ModifyJobRequest,
     SetProgressRequest,
     StopJobRequest,
     SubmitJobRequest,
     SubmitJobsRequest,
+    TaskIdRequest,
 )
 from headnode.sdk.verbs.verb_methods import verb_of
 
@@ -252,6 +255,24 @@ class JobVerbs:
 
         name: of the hold
         all: every hold
+        """
+
+    @verb_of(HoldTaskRequest)
+    def hold_task(
+        self, job: int, task: int, *, instance: int | None = None, requeue: bool = False
+    ) -> TaskStateAnswer:
+        """Keep queued instances of a task from starting; with `requeue` also those that run.
+
+        For its owner, operators, administrators.
+
+        requeue: also instances that run: they are stopped and go back to the queue
+        """
+
+    @verb_of(TaskIdRequest)
+    def release_task(self, job: int, task: int, *, instance: int | None = None) -> TaskStateAnswer:
+        """Release held instances of a task.
+
+        For its owner, operators, administrators.
         """
 
     @verb_of(EndAllocationRequest)

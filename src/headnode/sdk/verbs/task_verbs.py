@@ -177,7 +177,7 @@ class TaskVerbs:
 
     @verb_of(TaskIdRequest)
     def requeue_task(self, job: int, task: int, *, instance: int | None = None) -> TaskStateAnswer:
-        """Run a task that has ended again.
+        """Run again what has ended of a task, or one instance that runs.
 
         For its owner, operators, administrators.
         """

@@ -134,8 +134,10 @@ def _do(program: str, row: BatchRow, line: ProgramWords, source: JobSource) -> b
         source.client.ask("cancel_job" if whole else "cancel_task", **named)
     elif program == "brequeue":
         _requeue(source.client, named, held=line.has("H"))
+    elif not whole and (program == "bresume" or state_of(row) in ("PEND", "PSUSP")):
+        source.client.ask("hold_task" if program == "bstop" else "release_task", **named)
     elif not whole:
-        raise ProgramRefusal(f"an element of an array cannot be {_DEEDS[program]} alone", status=NOT_DONE)
+        raise ProgramRefusal("an element of an array that runs cannot be stopped alone", status=NOT_DONE)
     else:
         waits = state_of(row) in ("PEND", "PSUSP")
         verbs = {"bstop": ("hold_job", "suspend_job"), "bresume": ("release_job", "resume_job")}[program]
@@ -144,14 +146,14 @@ def _do(program: str, row: BatchRow, line: ProgramWords, source: JobSource) -> b
 
 
 def _requeue(client: Client, named: "dict[str, Any]", *, held: bool) -> None:
-    """Let a job or an element run again; with `held` a job when it is released.
+    """Let a job or an element run again; with `held` when it is released.
 
     Raises:  ProgramRefusal, HeadnodeError.
     """
     if not held:
         client.ask("requeue_job" if "task" not in named else "requeue_task", **named)
     elif "task" in named:
-        raise ProgramRefusal("an element of an array cannot be held alone", status=NOT_DONE)
+        client.ask("hold_task", requeue=True, **named)
     else:
         client.ask("hold_job", requeue=True, **named)
 

@@ -38,16 +38,62 @@ def act_on_jobs(
         from headnode.core.model.errors import HeadnodeError
 
         status = 0
-        for job in _meant(arguments, client):
+        for word in _words(arguments):
             try:
-                client.ask(verb, job=job, **fields)
+                if _numbers(word):
+                    _act_on_elements(verb, word, client, fields)
+                    continue
+                for job in _meant([word], client):
+                    client.ask(verb, job=job, **fields)
             except HeadnodeError as refusal:
                 status = 1
                 if not args.has("quiet"):
-                    sys.stderr.write(f"{in_words(refusal)} for job {job}\n{failure}: {refusal.what}\n")
+                    sys.stderr.write(f"{in_words(refusal)} for job {word}\n{failure}: {refusal.what}\n")
         return status
 
     return act
+
+
+def _words(arguments: "Sequence[str]") -> "list[str]":
+    """Return the jobs that were typed one by one; commas in brackets are of elements."""
+    found: list[str] = []
+    for word in arguments:
+        for part in word.split(","):
+            if found and "[" in found[-1] and "]" not in found[-1]:
+                found[-1] += f",{part}"
+            elif part:
+                found.append(part)
+    return found
+
+
+def _numbers(word: str) -> str:
+    """Return the numbers of elements in ``12_3`` and ``12_[3-5]``; "" where the whole job is meant."""
+    return "" if "=" in word else word.partition("_")[2].strip("[]").partition("%")[0]
+
+
+_OF_ELEMENTS = {"hold_job": "hold_task", "release_job": "release_task", "requeue_job": "requeue_task"}
+
+
+def _act_on_elements(verb: str, word: str, client: Client, fields: "dict[str, Any]") -> None:
+    """Hold, release or requeue elements of an array.
+
+    Raises:  WrongState, HeadnodeError.
+    """
+    from headnode.apps.cli.batch_programs.qsub import elements_of
+    from headnode.core.model.errors import NotFound, WrongState
+
+    if verb not in _OF_ELEMENTS:
+        raise WrongState(
+            code="element", what="elements of an array are suspended and resumed with their job", fix=""
+        )
+    states = ("Queued", "Running", "Failed", "Canceled", "Finished")
+    found = elements_of(JobSource(client), job_numbers([word])[0], _numbers(word), states)
+    if not found:
+        raise NotFound(code="no-such-job", what="Invalid job id specified", fix="")
+    more = {"requeue": True} if fields.get("requeue") else {}
+    for one in found:
+        named = {"job": one["job"], "task": one["task"], "instance": one["instance"]}
+        client.ask(_OF_ELEMENTS[verb], **named, **more)
 
 
 def in_words(refusal: "Any") -> str:

@@ -98,6 +98,9 @@ def _send(action: str, target: str, source: JobSource) -> "tuple[str, str, int] 
             _to_running(action, target, source, [one for one in found if one["state"] == "Running"])
         elif not numbers:
             source.client.ask("signal_job", job=job, signal=action)
+        elif action == _RERUN:
+            for one in elements_of(source, job, numbers, ("Running",)):
+                source.client.ask("requeue_task", job=one["job"], task=one["task"], instance=one["instance"])
         else:
             return "Request invalid for state of job", "name the whole job", _WRONG_STATE
     except NotFound:

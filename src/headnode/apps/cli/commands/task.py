@@ -117,7 +117,9 @@ def _act_on_tasks(verb: str, sentence: "Callable[[Mapping[str, Any]], str]", *, 
     """Return a command that asks a verb for each task, or the whole of a sweep."""
 
     def run(args: Arguments, client: Client, out: Output) -> int:
-        fields = {"message": args.text("message"), "force": args.flag("force") or None} if stops else {}
+        fields: dict[str, Any] = {"requeue": True} if not stops and args.flag("requeue") else {}
+        if stops:
+            fields = {"message": args.text("message"), "force": args.flag("force") or None}
 
         def deed(word: str) -> None:
             job, task, instance = task_address([word])
@@ -201,5 +203,22 @@ COMMANDS = (
         "Run tasks again",
         _act_on_tasks("requeue_task", lambda _: "has been requeued", stops=False),
         example="hn task requeue 12.3.17",
+        notes=("An instance that runs is stopped first; it must be named.",),
+    ),
+    CliCommand(
+        "hold",
+        "JOB.TASK[.INSTANCE[-LAST]]...",
+        "Keep queued instances of tasks from starting",
+        _act_on_tasks("hold_task", lambda _: "is held", stops=False),
+        options=(CliOption("requeue", "", "Also those that run: they are stopped and go back to the queue"),),
+        example="hn task hold 12.1.3",
+        notes=("The job goes on with its other instances.  hn job hold holds the whole job.",),
+    ),
+    CliCommand(
+        "release",
+        "JOB.TASK[.INSTANCE[-LAST]]...",
+        "Release held instances of tasks",
+        _act_on_tasks("release_task", lambda _: "is released", stops=False),
+        example="hn task release 12.1.3",
     ),
 )

@@ -138,6 +138,8 @@ EVENT_TYPES: Final[Mapping[type, tuple[str, Callable[[Any], Data]]]] = MappingPr
         j.InstancesCanceled: ("task.canceled", _nothing),
         j.TasksCanceled: ("job.tasks_canceled", _nothing),
         j.InstancesRequeued: ("task.requeued", _nothing),
+        j.InstancesHeld: ("task.held", _nothing),
+        j.InstancesReleased: ("task.released", _nothing),
         e.NodeRegistered: ("node.registered", _nothing),
         e.NodeApproved: ("node.approved", _nothing),
         e.NodePaused: ("node.paused", _nothing),

@@ -17,7 +17,7 @@ from headnode.core.model.user import Receipt, User
 from headnode.core.state.depend import dependency_state, every_dependency, outcome_of
 from headnode.core.state.groups import SubmitJobs, group_state
 from headnode.core.state.job_events import Outcome
-from headnode.core.state.job_record import JobRecord, decode_record, decode_spec
+from headnode.core.state.job_record import JobRecord, awaited_by_instances, decode_record, decode_spec
 from headnode.core.state.permissions import is_other, plain_name
 from headnode.core.state.stop import StopJob
 from headnode.core.state.transitions import STATE_NAMES, JobState
@@ -150,7 +150,10 @@ def _dependency(
         return DependencyObject(parent, condition.value, name="", state="", status="")
     spec = context.cluster.written(other)
     stands = dependency_state(condition, outcome_of(other)).name.lower()
-    if record.state.is_queued and parent not in record.waits_for:
+    if condition is Condition.ON_CORRESPONDING:
+        if not record.state.is_final and record.submitted is not None:
+            stands = "open" if parent in awaited_by_instances(record) else "met"
+    elif record.state.is_queued and parent not in record.waits_for:
         stands = "met"  # what let a job go holds, whatever became of it since
     return DependencyObject(parent, condition.value, spec.name, STATE_NAMES[other.state], stands)
 
@@ -158,13 +161,14 @@ def _dependency(
 def dependents_of(context: ServerContext, looked_up: FoundJob) -> list[DependentObject]:
     """Return the jobs that depend on a job: the ones of its group, and all that have not started."""
     own = looked_up.record
-    waiting = {context.cluster.jobs[job].id for job in context.cluster.children.get(own.id, ())}
+    cluster = context.cluster
+    waiting = {*cluster.children.get(own.id, ()), *cluster.followers.get(own.id, ())}
     group = context.lookups.group(own.group, own.owner) if own.group else []
     candidates = {record.id: record for record in group}
-    candidates |= {job: context.cluster.jobs[job] for job in waiting}
+    candidates |= {job: cluster.jobs[job] for job in waiting}
     dependents = []
     for job, record in sorted(candidates.items()):
-        spec = context.cluster.written(record)
+        spec = cluster.written(record)
         dependents += [
             DependentObject(job, condition.value, spec.name, STATE_NAMES[record.state])
             for parent, condition in every_dependency(spec, record.waits_for)

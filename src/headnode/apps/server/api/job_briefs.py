@@ -130,7 +130,7 @@ def task_counts(instances: int, run: JobRun | None) -> InstanceCounts:
 def _counted(progress: TaskProgress) -> tuple[int, int, int, int, int]:
     """Return how many instances of a task are queued, running, finished, failed and canceled."""
     begun = begun_of(progress) if progress.live else 0
-    queued = progress.queued.count + len(progress.live) - begun
+    queued = progress.queued.count + progress.blocked.count + len(progress.live) - begun
     return queued, begun, progress.finished.count, progress.failed.count, progress.canceled.count
 
 
@@ -182,6 +182,8 @@ def _tasks_of(event: JobEvent) -> Collection[int] | None:
             | j.InstancesStopping(task=task)
             | j.InstancesCanceled(task=task)
             | j.InstancesRequeued(task=task)
+            | j.InstancesHeld(task=task)
+            | j.InstancesReleased(task=task)
         ):
             return (task,)
         case j.TasksCanceled(tasks=spans) if spans:

@@ -14,7 +14,7 @@ from headnode.core.model.quantities import JobId
 from headnode.core.model.resource import PLACE_MARK
 from headnode.core.model.signals import SignalTarget, signal_name, signal_number
 from headnode.core.model.user import User
-from headnode.core.state.hold import HoldJob, ReleaseJob
+from headnode.core.state.hold import HoldJob, HoldTask, ReleaseJob, ReleaseTask
 from headnode.core.state.job_record import JobRecord, JobRun
 from headnode.core.state.permissions import may_change
 from headnode.core.state.stop import StopJob
@@ -29,6 +29,7 @@ from headnode.protocol.job_answers import (
     ReleaseJobRequest,
     SignalJobAnswer,
     SignalJobRequest,
+    TaskStateAnswer,
 )
 
 Attempts = tuple[tuple[int, int, int], ...]
@@ -89,6 +90,22 @@ async def release_job(context: ServerContext, by: User, request: ReleaseJobReque
     name = None if request.all else request.name
     await context.ask(ReleaseJob(by=by, job=_live_record(context, request), name=name))
     return _held(context, request)
+
+
+@verb(OVERSEES)
+async def hold_task(context: ServerContext, by: User, request: w.HoldTaskRequest) -> TaskStateAnswer:
+    """Keep queued instances of a task from starting; with `requeue` also those that run."""
+    job, task, instance = _live_record(context, request), request.task, request.instance
+    await context.ask(HoldTask(by=by, job=job, task=task, instance=instance, requeue=request.requeue))
+    return TaskStateAnswer("Queued")
+
+
+@verb(OVERSEES)
+async def release_task(context: ServerContext, by: User, request: w.TaskIdRequest) -> TaskStateAnswer:
+    """Release held instances of a task."""
+    job, task, instance = _live_record(context, request), request.task, request.instance
+    await context.ask(ReleaseTask(by=by, job=job, task=task, instance=instance))
+    return TaskStateAnswer("Queued")
 
 
 def _held(context: ServerContext, request: w.JobIdRequest) -> HoldsAnswer:

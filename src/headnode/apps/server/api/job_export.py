@@ -165,6 +165,7 @@ def _state(job: FoundJob, progress: TaskProgress) -> TaskState:
         return unmade(job.record)
     for numbers, state in (
         (progress.queued, TaskState.QUEUED),
+        (progress.blocked, TaskState.QUEUED),
         (progress.failed, TaskState.FAILED),
         (progress.canceled, TaskState.CANCELED),
     ):

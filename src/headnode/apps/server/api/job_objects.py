@@ -158,7 +158,7 @@ def delivered_object(run: JobRun | None) -> JobUsage | None:
 def instance_counts(progress: TaskProgress) -> dict[str, int]:
     """Return how many instances of a task are in each state, as people see it."""
     begun = begun_of(progress)
-    waiting = len(progress.queued) + len(progress.live) - begun
+    waiting = len(progress.queued) + len(progress.blocked) + len(progress.live) - begun
     over = {
         "finished": len(progress.finished),
         "failed": len(progress.failed),

@@ -27,6 +27,7 @@ from headnode.core.state.job_events import JobEvent, NodeCores
 from headnode.core.state.job_record import JobRecord
 from headnode.core.state.place_choice import places_in_words
 from headnode.core.state.transitions import JobState
+from headnode.engine.activation_offer import in_line
 from headnode.engine.ports import Prediction
 from headnode.engine.prediction import ExpectedStart
 from headnode.protocol import requests as w
@@ -55,6 +56,8 @@ async def expected_start(context: ServerContext, record: JobRecord) -> ExpectedS
 
 def is_in_queue(context: ServerContext, record: JobRecord) -> bool:
     """Return whether a job waits for processors, and for nothing else."""
+    if record.state is JobState.QUEUED:
+        return in_line(context.cluster, record)
     outside = record.id in context.cluster.queue.held or record.holds or record.waits_for
     return record.state.is_queued and not outside
 
@@ -212,8 +215,17 @@ def _stopping(event: Event) -> str:
             return f"{len(tasks)} tasks canceled: {message}"
         case e.InstancesRequeued(task=task, by=by):
             return f"Task {task} requeued by {by}"
+        case e.InstancesHeld(task=task, by=by, spans=spans):
+            return f"Instances {_spans_text(spans)} of task {task} held by {by}"
+        case e.InstancesReleased(task=task, by=by, spans=spans):
+            return f"Instances {_spans_text(spans)} of task {task} released by {by}"
         case _:
             return ""
+
+
+def _spans_text(spans: Sequence[tuple[int, int]]) -> str:
+    texts = [f"{first}" if first == last else f"{first}-{last}" for first, last in spans[:5]]
+    return ", ".join(texts) + (" and others" if len(spans) > 5 else "")
 
 
 def _until(at: Instant | None) -> str:

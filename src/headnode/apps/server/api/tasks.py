@@ -30,11 +30,10 @@ from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.model.user import User
 from headnode.core.state import modify as c
 from headnode.core.state.filters import changes
-from headnode.core.state.job_end import RequeueTask
 from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.job_record import TaskProgress
 from headnode.core.state.permissions import may_read_output
-from headnode.core.state.stop import StopTask
+from headnode.core.state.stop import RequeueTask, StopTask
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import TaskState
 from headnode.protocol import requests as w
@@ -266,7 +265,7 @@ def _active(context: ServerContext, request: w.TaskIdRequest, word: str) -> Foun
 
 @verb(OVERSEES)
 async def requeue_task(context: ServerContext, by: User, request: w.TaskIdRequest) -> TaskStateAnswer:
-    """Run a task that has ended again."""
+    """Run again what has ended of a task, or one instance that runs."""
     found = _active(context, request, "requeued")
     command = RequeueTask(by=by, job=found.record.id, task=request.task, instance=request.instance)
     await context.ask(command)

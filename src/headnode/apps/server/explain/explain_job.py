@@ -25,7 +25,7 @@ from headnode.apps.server.explain.applicable_changes import (
 from headnode.apps.server.explain.queue_standing import allocation_object, queue_standing, reason_object
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
-from headnode.apps.server.waiting_reasons import preemption_reasons
+from headnode.apps.server.waiting_reasons import instance_reasons, preemption_reasons
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Instant, JobId
@@ -37,6 +37,7 @@ from headnode.core.scheduling.explain.counterfactual import Suggestion
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.state import submit as c
 from headnode.core.state.decide import decide
+from headnode.core.state.job_record import TaskProgress
 from headnode.core.state.job_request import last_start
 from headnode.core.state.resources import with_resource
 from headnode.core.state.task_placement import task_reasons
@@ -269,12 +270,25 @@ def would_be_handed(resource: str) -> Reason:
     return Reason(Why.RESOURCE, sentence, resource)
 
 
+def _blocked_task(job: FoundJob, index: int, progress: TaskProgress) -> WaitingTask:
+    reasons = instance_reasons(job.record, index, progress)
+    return WaitingTask(
+        task=index + 1,
+        name=job.spec.tasks[index].name,
+        instance=progress.blocked.firsts[0],
+        waiting=len(progress.blocked),
+        reasons=[ReasonObject(each.why, each.text, each.what) for each in reasons],
+    )
+
+
 def _waiting_tasks(context: ServerContext, job: FoundJob) -> list[WaitingTask]:
     run = job.record.run
     if run is None or job.record.state is not JobState.RUNNING:
         return []
     waiting: list[WaitingTask] = []
     for index, progress in enumerate(run.tasks):
+        if len(waiting) < MAX_TASKS and progress.blocked:
+            waiting.append(_blocked_task(job, index, progress))
         if not progress.queued or len(waiting) == MAX_TASKS:
             continue
         reasons = task_reasons(context.cluster, job.record, index)

@@ -230,20 +230,25 @@ _CONDITIONS: Final = {
     "started": ("after_start", Condition.ON_START),
 }
 _TERM: Final = re.compile(
-    r"""(?:(\w+)\s*\(\s*)?(?:(\d+)|"([^"*\[\]]+)"|'([^'*\[\]]+)'|([A-Za-z][\w.-]*))(\s*\))?"""
+    r"""(?:(\w+)\s*\(\s*)?(?:(\d+)(\[\*\])?|"([^"*\[\]]+)(\[\*\])?"|'([^'*\[\]]+)(\[\*\])?'"""
+    r"""|([A-Za-z][\w.-]*)(\[\*\])?)(\s*\))?"""
 )
 
 
 def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    """Read conditions that must all hold: ``done(12) && ended("mesh")``."""
+    """Read conditions that must all hold: ``done(12) && ended("mesh")``, ``done(12[*])``."""
     for term in text.split("&&"):
         match = _TERM.fullmatch(term.strip())
         kind = (match and match[1]) or "done"
-        if match is None or kind not in _CONDITIONS or bool(match[1]) != bool(match[6]):
+        if match is None or kind not in _CONDITIONS or bool(match[1]) != bool(match[10]):
             known = ", ".join(_CONDITIONS)
             place.refuse(f"{term.strip()[:60]!r} is not supported", f"write {known}, joined by &&: done(12)")
         field, condition = _CONDITIONS[kind]
-        name = match[3] or match[4] or match[5]
+        if match[3] or match[5] or match[7] or match[9]:
+            if kind != "done":
+                place.refuse(f"{term.strip()[:60]!r} is not supported", "write done(12[*]) for each element")
+            field, condition = "after_corresponding", Condition.ON_CORRESPONDING
+        name = match[4] or match[6] or match[8]
         if name:
             named = NamedParent(name, condition=condition)
             draft.job["named_parents"] = (*draft.job.get("named_parents", ()), named)

@@ -50,6 +50,7 @@ _WHEN: Final = {
     "after_failure": "afternotok",
     "after_exit": "afterany",
     "after_start": "after",
+    "after_corresponding": "aftercorr",
 }
 
 
@@ -242,7 +243,10 @@ def _pbs_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterato
             losses.add(
                 Fidelity.NOT_SUPPORTED, "job", "maximum: PBS does not bound how many instances run at once"
             )
-    if when := _dependencies(spec):
+    if spec.after_corresponding:
+        what = "after_corresponding: PBS waits for whole jobs, so the job waits for all of each"
+        losses.add(Fidelity.APPROXIMATED, "job", what)
+    if when := _dependencies(spec).replace("aftercorr:", "afterok:"):
         yield f"-W depend={when}"
 
 
@@ -276,14 +280,19 @@ def _grid_engine_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) ->
             losses.add(Fidelity.NOT_SUPPORTED, "tasks", "Grid Engine has one range: the others are left out")
         if limit := _at_once(spec, task):
             yield f"-tc {limit}"
-    others = [field for field in ("parents", "after_failure", "after_start") if getattr(spec, field)]
-    for field in others:
-        losses.add(
-            Fidelity.APPROXIMATED, "job", f"{field}: Grid Engine waits for the end of jobs, however it is"
-        )
-    ids = [job for field in _WHEN for job in getattr(spec, field)]
+    yield from _grid_engine_waits(spec, losses)
+
+
+def _grid_engine_waits(spec: JobSpec, losses: LossReport) -> Iterator[str]:
+    for field in ("parents", "after_failure", "after_start", "after_corresponding"):
+        if getattr(spec, field):
+            what = f"{field}: Grid Engine waits for the end of jobs, however it is"
+            losses.add(Fidelity.APPROXIMATED, "job", what)
+    ids = [job for field in _WHEN if field != "after_corresponding" for job in getattr(spec, field)]
     if ids:
         yield f"-hold_jid {','.join(map(str, ids))}"
+    if spec.after_corresponding:
+        yield f"-hold_jid_ad {','.join(map(str, spec.after_corresponding))}"
 
 
 def _lsf(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
@@ -393,6 +402,9 @@ def _lsf_conditions(spec: JobSpec) -> Iterator[str]:
         yield from (f"{word}({job})" for job in getattr(spec, field))
         named = (each for each in spec.named_parents if each.condition is condition and not each.by_id)
         yield from (f'{word}("{each.name}")' for each in named)
+    yield from (f"done({job}[*])" for job in spec.after_corresponding)
+    paired = (each for each in spec.named_parents if each.condition is Condition.ON_CORRESPONDING)
+    yield from (f'done("{each.name}[*]")' for each in paired if not each.by_id)
 
 
 OPTION_LINES: Final[Mapping[BatchSystem, Callable[[JobSpec, TaskSpec, LossReport], Iterator[str]]]] = {

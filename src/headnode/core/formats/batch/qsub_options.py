@@ -119,7 +119,7 @@ GRID_ENGINE_OPTIONS: Final[Mapping[str, ScriptOption]] = {
     "h": ScriptOption(read_hold, argument=False),
     "hard": ScriptOption(ignored("all resources are required", _NOTE), argument=False),
     "hold_jid": ScriptOption(r.read_held_for),
-    "hold_jid_ad": ScriptOption(refused("tasks do not wait for tasks of another array", "use: -hold_jid")),
+    "hold_jid_ad": ScriptOption(r.read_held_for_each),
     "i": ScriptOption(r.read_input),
     "notify": ScriptOption(r.read_notify, argument=False),
     "now": ScriptOption(ignored("the job waits in the queue")),

@@ -175,6 +175,7 @@ _WHEN: Final = {
     "afternotok": "after_failure",
     "afterany": "after_exit",
     "after": "after_start",
+    "aftercorr": "after_corresponding",
 }
 _SINGLETON: Final = "singleton"
 

@@ -287,7 +287,7 @@ _JOB_ORDER = f"""name description job_group project template priority run_time m
     sockets nodes gpus processors_per_gpu exclusive single_node together run_until_canceled
     requested_nodes excluded_nodes node_groups node_group_op processors_per_node memory_per_node
     process_memory held {_NEEDS_ORDER}
-    order_by licences parents after_failure after_exit after_start named_parents singleton
+    order_by licences parents after_failure after_exit after_start after_corresponding named_parents singleton
     hold_until holds end_by switches switches_wait contiguous reservation signal suspendable
     preemptable interactive resource_limits valid_exit_codes fail_on_task_failure fail_dependent_tasks
     task_retry_limit storage_base transfer_attempts notify_on_start notify_on_completion email run_as"""
@@ -365,6 +365,7 @@ RIGHT_NAMES = {
         "after_failure": "afternotok on_failure",
         "after_exit": "afterany on_exit",
         "after_start": "on_start",
+        "after_corresponding": "aftercorr",
         "preemptable": "preemptible preempt requeueable",
         ALTERNATIVES: "alternative otherwise",
         "processors_per_node": "ppn cores_per_node cpus_per_node",

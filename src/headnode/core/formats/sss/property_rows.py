@@ -264,7 +264,8 @@ ROWS: tuple[SssRow, ...] = (
         places=frozenset({ElementPlace.JOB, ElementPlace.TASK_GROUP}), tasks=True),
     _section("Dependency", _ACTED,
         "a link between jobs of the document, else a job of the cluster: by its number parents, "
-        "after_failure, after_exit, after_start; by its name or the Id it was submitted with named_parents",
+        "after_failure, after_exit, after_start, after_corresponding; by its name or the Id it was submitted "
+        "with named_parents",
         _SHOULD, shape=Dependency, many=True, shared=False),
     _section("Extension", _KEPT, "extensions; of type Headnode and Property: by its name", shape=Extension,
         places=ANYWHERE, many=True, shared=False, tasks=True),

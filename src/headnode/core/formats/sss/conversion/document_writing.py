@@ -80,7 +80,9 @@ def _by(groups: Sequence[str], each: Sequence[Any]) -> list[tuple[str, list[Any]
 
 def _ids(specs: Sequence[JobSpec]) -> Iterator[str]:
     """Yield an id for each job: the one it was read with, its name, or its place, whichever is free first."""
-    taken = {str(other) for spec in specs for other in parents(spec)}  # ids that mean other jobs
+    taken = {
+        str(other) for spec in specs for other in parents(spec, of_instances=True)
+    }  # ids that mean other jobs
     for number, spec in enumerate(specs, 1):
         was = id_read_with(spec.extensions)
         candidates = (was, spec.name.strip(), f"job{number}")
