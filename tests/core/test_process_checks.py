@@ -55,7 +55,11 @@ def test_what_can_be_done_is_kept(spec: JobSpec) -> None:
         (JobSpec(resource_limits=(ResourceLimit("cpu", -2),)), "resource-limit", "is -2"),
         (JobSpec(resource_limits=(ResourceLimit("cpu", None, 2**63),)), "resource-limit", "the hard limit"),
         (JobSpec(resource_limits=(ResourceLimit("cpu"),)), "resource-limit", "has no value"),
-        (JobSpec(resource_limits=(ResourceLimit("cpu", 1),) * 2), "resource-limit", "2 limits 'cpu'"),
+        (
+            JobSpec(resource_limits=(ResourceLimit("cpu", 1),) * 2),
+            "resource-limit",
+            "the limit 'cpu' 2 times",
+        ),
         (JobSpec(tasks=(three(resource_limits=(ResourceLimit("x", 1),)),)), "resource-limit", "task 1"),
         (JobSpec(tasks=(ONE, AFTER), together=True), "gang-dependency", "task 2 ('b') waits for 'a'"),
         (
@@ -73,7 +77,7 @@ def test_what_can_be_done_is_kept(spec: JobSpec) -> None:
         (JobSpec(tasks=(SWEEP, ONE)), "distribution", "a sweep with a geometry"),
         (JobSpec(needs=NodeNeeds(patterns=("(",))), "pattern", "("),
         (JobSpec(tasks=(three(needs=NodeNeeds(feature_patterns=("[",))),)), "pattern", "["),
-        (JobSpec(needs=NodeNeeds(minimum_disk=-1)), "size", "least disk"),
+        (JobSpec(needs=NodeNeeds(minimum_disk=-1)), "size", "minimum disk"),
     ],
 )
 def test_what_cannot_be_is_refused_by_its_rule(spec: JobSpec, code: str, words: str) -> None:

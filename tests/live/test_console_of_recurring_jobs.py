@@ -59,7 +59,7 @@ def test_a_check_of_a_schedule_shows_its_next_times_and_what_is_wrong(browser: h
     assert len(re.findall(r"<li><time", page.text)) == 5
     wrong = press(browser, "/new", way="", command="true", do="submit", schedule="61 * * * *", zone="UTC")
     assert wrong.status_code == 422
-    assert "is no schedule" in wrong.text
+    assert "is not a schedule" in wrong.text
     assert 'value="61 * * * *"' in wrong.text
 
 
@@ -107,7 +107,7 @@ def test_a_wrong_change_is_reported_at_its_field_and_changes_nothing(
 ) -> None:
     path = made_by_form(browser, jobname="stays")
     for field, value, words in [
-        ("schedule", "never", "is no schedule"),
+        ("schedule", "never", "is not a schedule"),
         ("zone", "Mars/Base", "knows no time zone"),
         ("runs", "many", "is not a number of jobs"),
         ("end", "soon", "is not a date"),

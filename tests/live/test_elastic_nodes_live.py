@@ -142,7 +142,7 @@ def test_an_allocation_for_which_its_owner_has_no_room_is_made_when_there_is(
     add(head)
     head.ask("set_parameters", values={"UserLimits": "*:submitted=1"})
     job = submit(head, "true")
-    patiently(head, lambda: "may have 1 job that has not ended" in pool(head)["says"])
+    patiently(head, lambda: "may have 1 submitted job at once" in pool(head)["says"])
     assert not in_slurm(peer)
     head.ask("set_parameters", values={"UserLimits": "*:submitted=1;root:submitted=unlimited"})
     assert ended(head, job)["state"] == "Finished"

@@ -128,4 +128,4 @@ def test_a_user_launches_so_many_commands_at_a_time_and_no_more(
                     await asyncio.sleep(0)
             return await node.refusal()
 
-    assert "2 commands that this user has launched" in asyncio.run(refused())
+    assert "has 2 commands running from this node" in asyncio.run(refused())

@@ -140,7 +140,7 @@ def test_a_node_that_the_task_does_not_have_is_refused(shared: Cluster, tmp_path
     """
     work = Parallel(shared, tmp_path, script)
     assert work.wait() == "255\n255\n"
-    assert work.errors.count("is none of the task's nodes") == 2
+    assert work.errors.count("is not a node of the task") == 2
 
 
 def test_only_the_secret_of_the_task_lets_it_launch(shared: Cluster, tmp_path: Path) -> None:

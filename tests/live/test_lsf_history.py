@@ -170,7 +170,7 @@ def test_bmod_changes_what_a_job_asks_for(
         ("bswitch nosuch {job}", "nosuch: No such queue\n"),
         ("bswitch", "Queue name is missing.\n"),
         ("bswitch Default 99999", "Job <99999>: No matching job found\n"),
-        ("brequeue {job}", "only running, failed or canceled ones can run again"),
+        ("brequeue {job}", "running, failed and canceled jobs can be requeued"),
         ("brequeue -d {job}", "use hn job clone"),
         ("bhist -t", "hn cluster history"),
         ("bacct -f file", "no other file is read"),

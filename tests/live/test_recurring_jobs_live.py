@@ -94,7 +94,7 @@ def test_a_job_that_is_refused_says_why_and_the_next_time_is_tried(head: RealHea
     head.until(
         lambda: shown(head, "tried")["last"][:1] and shown(head, "tried")["last"][0]["state"] == "Refused"
     )
-    assert "may have 0 jobs" in shown(head, "tried")["last"][0]["reason"]
+    assert "may have 0 submitted jobs" in shown(head, "tried")["last"][0]["reason"]
     head.ask("set_parameters", values={"UserLimits": ""})
     head.until(lambda: shown(head, "tried")["last"][0]["job"])
 

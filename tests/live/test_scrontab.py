@@ -62,8 +62,8 @@ def test_a_table_is_kept_as_it_was_written_and_its_jobs_are_in_squeue(
 @pytest.mark.parametrize(
     ("entry", "what"),
     [
-        ("61 4 * * * true", "line 11, column 0: '61 4 * * *' is no schedule: Bad minute"),
-        ("@reboot true", "line 11, column 0: '@reboot' is no schedule"),
+        ("61 4 * * * true", "line 11, column 0: '61 4 * * *' is not a schedule: Bad minute"),
+        ("@reboot true", "line 11, column 0: '@reboot' is not a schedule"),
         ("0 4 * * *", "line 11, column 0: this is no entry"),
         ("#SCRON --nosuch\n@daily true", "line 12"),
         ("#SCRON -t 5", "line 11, column 0: the options of #SCRON have no entry below them"),
@@ -97,7 +97,7 @@ def test_an_editor_changes_the_table_and_r_removes_it(
     assert (same.returncode, same.stderr) == (0, "scrontab: no changes made to crontab\n")
     wrong = slurm.run("EDITOR='sed -i s/@weekly/@never/' scrontab -e", tmp_path)
     assert wrong.returncode == 1
-    assert "'@never' is no schedule" in wrong.stderr
+    assert "'@never' is not a schedule" in wrong.stderr
     assert (
         slurm.said("cat table | sed s/daily/monthly/ | scrontab - && scrontab -l", tmp_path)
         == "@monthly true"

@@ -81,14 +81,14 @@ def test_a_waiting_job_is_told_why_no_alternative_helps_and_what_would(tmp_path:
             job = await submit(peer, 2, 1)
             told = await peer.done(verb="explain_job", job=job)
             lines = [reason["text"] for reason in told["reasons"] if reason["kind"] == "alternative"]
-            late = f"could delay job {first}, which holds the reservation"
-            assert lines[0] == f"alternative 1: it would fit, but {late}"
+            late = f"could delay job {first}, which has the reservation"
+            assert lines[0] == f"alternative 1: the job fits now, but {late}"
             assert lines[1].startswith("alternative 2: needs 9 processors")
             assert told["changes"], "the job could ask for less"
             for change in told["changes"]:
                 assert change["command"].startswith(f"hn job modify {job} /")
             text = explanation_page(told, await shown(peer, job), now=told["jobs_ahead"][0]["job"])
-            assert "alternative 1: it would fit" in text
+            assert "alternative 1: the job fits now" in text
 
     run(tmp_path, story)
 

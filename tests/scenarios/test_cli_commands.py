@@ -154,8 +154,8 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "status", "error"),
     [
-        (["job", "submit"], 2, "hn: nothing to submit, or more than one thing; give one of: "),
-        (["job", "submit", "/id:1", "prog"], 2, "hn: nothing to submit, or more than one thing; "),
+        (["job", "submit"], 2, "hn: there is nothing to submit; give one of: "),
+        (["job", "submit", "/id:1", "prog"], 2, "hn: a program, a job file and /id exclude each other; "),
         (["job", "submit", "/id:1", "/stdout:x"], 2, "hn: option 'stdout' describes a task; "),
         (["job", "submit", "/jobfile:/nowhere"], 2, "hn: job file '/nowhere' cannot be read: No such file"),
         (["job", "submit", "/runtme:1", "x"], 2, "hn: option '/runtme' is unknown; did you mean /runtime?"),
@@ -178,7 +178,7 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
         (["job", "list", "/state:idle"], 2, "hn: state 'idle' is unknown; choose from: Configuring, "),
         (["job", "list", "/format:xml"], 2, "hn: format 'xml' is unknown; "),
         (["job", "view", "!!"], 2, "hn: '!!' is the last job of this shell, and this shell has made none; "),
-        (["job", "list", "/scheduler:FAR"], 1, "hn: you have not logged in to a head node 'FAR'; "),
+        (["job", "list", "/scheduler:FAR"], 1, "hn: you have not logged in to the head 'FAR'; "),
         (["job", "export", "7", "--to", "hpcpak"], 2, "hn: there is no job language 'hpcpak'; did you mean"),
         (["node", "view"], 2, "hn: 0 nodes were given; "),
         (["completion", "tcsh"], 2, "hn: no supported shell is named; "),

@@ -48,7 +48,7 @@ def test_a_second_up_says_that_a_head_runs(run: Hn) -> None:
     assert said.stdout.startswith("A head is running already: cluster test, process ")
     assert said.stderr == ""
     assert run("up", "--name", "other").stderr == (
-        "hn: --name has no effect on a head that runs: hn down first, then this again\n"
+        "hn: --name has no effect, because the head runs already; stop it first: hn down\n"
     )
 
 

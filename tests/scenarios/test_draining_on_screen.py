@@ -66,7 +66,7 @@ def test_until_the_date_the_node_is_ready_for_what_is_over_by_then(state: Path, 
 def test_a_date_that_is_no_date_or_over_and_no_node_at_all_are_refused(state: Path, node: str) -> None:
     for words, status, wrong in (
         (("--at", "soon"), 2, "'soon' is not a date and time"),
-        (("--at", "2001-01-01"), 2, "a date in the past"),
+        (("--at", "2001-01-01"), 2, "the date of the drain is in the past"),
     ):
         said = hn("node", "drain", node, *words, state=state)
         assert (said.returncode, wrong in said.stderr) == (status, True), said.stderr

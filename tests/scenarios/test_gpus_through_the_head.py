@@ -128,7 +128,7 @@ def test_rules_of_a_template_for_gpus_hold_for_jobs_that_count_them(tmp_path: Pa
         assert (told["spec"]["processors_per_gpu"], told["allocated"]) == (4, 4)
         terms = named | {"numgpus": "2"}
         refused = await peer.ask(verb="submit_job", tasks=[{"command": "x"}], terms=terms)
-        assert "maximum of GPUs is 2, and at most 1" in refused["what"]
+        assert "maximum of GPUs is 2, at most 1 is allowed" in refused["what"]
         plain = await peer.done(verb="submit_job", tasks=[{"command": "x"}], terms=named)
         assert "processors_per_gpu" not in (await shown(peer, plain["job"]))["spec"]
 

@@ -79,8 +79,8 @@ def test_a_command_for_no_job_says_so_and_succeeds(state: Path) -> None:
     [
         (("cancel", "12", "--me"), "both ids and option 'me' were given"),
         (("cancel", "--group", "g", "--me"), "both a group and option 'me' were given"),
-        (("cancel", "--me", "--state", "failed"), "jobs that are failed are not selected here"),
-        (("requeue", "--me", "--state", "running"), "jobs that are running are not selected here"),
+        (("cancel", "--me", "--state", "failed"), "this command selects no jobs that are failed"),
+        (("requeue", "--me", "--state", "running"), "this command selects no jobs that are running"),
         (("cancel", "all"), "'all' is not an id; where a command takes all your jobs, write --me"),
         (("cancel", "--me", "--user", "ada"), "both options 'me' and 'user' were given"),
         (("cancel",), "no job was given"),

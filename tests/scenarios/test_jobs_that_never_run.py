@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import pytest
 from test_local_socket import Scene, run
 from test_who_may import ADMINISTRATOR, OTHER, asking
 
@@ -47,5 +48,28 @@ def test_a_job_of_a_user_whom_no_node_serves_is_refused(tmp_path: Path) -> None:
             assert "bob" in refused["what"]
         async with asking(scene, OTHER) as peer:
             await peer.done(verb="submit_job", tasks=TASKS, terms={"requestednodes": "n2"})
+
+    run(tmp_path, story)
+
+
+SEE = "request what the cluster has; see: hn node list"
+
+
+@pytest.mark.parametrize(
+    ("terms", "fix"),
+    [
+        ({"numprocessors": "99"}, SEE),
+        ({"feature": "x"}, f"{SEE}, hn node view NAME (memory, features, groups)"),
+        ({"license": "solver:9"}, f"{SEE}, hn cluster view (licences)"),
+    ],
+)
+def test_a_refusal_names_the_commands_that_show_what_was_requested(
+    tmp_path: Path, terms: dict[str, str], fix: str
+) -> None:
+    async def story(scene: Scene) -> None:
+        async with asking(scene, ADMINISTRATOR) as peer:
+            await peer.done(verb="set_parameters", values={"Licences": "solver:2"})
+            refused = await peer.ask(verb="submit_job", tasks=TASKS, terms=terms)
+            assert (refused["code"], refused["fix"]) == ("never-fits", fix)
 
     run(tmp_path, story)

@@ -34,7 +34,7 @@ def test_of_many_submissions_those_are_accepted_that_the_limit_leaves_room_for(t
         await limit(scene, "*:submitted=3")
         answer = await submit(scene, GOOD, TWO, TWO, GOOD)
         assert codes(answer) == ["", "", "limit", "limit"]
-        assert "it has 3" in answer["submissions"][3]["refused"]["what"]
+        assert "and has 3" in answer["submissions"][3]["refused"]["what"]
         assert sorted(scene.engine.cluster.jobs) == answer["jobs"] == [1, 2, 3]
         await limit(scene, "*:submitted=6")
         assert codes(await submit(scene, TWO, TWO, GOOD)) == ["", "limit", ""]
@@ -48,7 +48,9 @@ def test_many_submissions_for_all_or_none_are_refused_at_the_first_that_has_no_r
     async def story(scene: Scene) -> None:
         await limit(scene, projects="wind:submitted=2")
         wind = {**GOOD, "terms": {"projectname": "wind"}}
-        with pytest.raises(WrongState, match=r"submission 4 of 4: project 'wind' may have 2 jobs") as no:
+        with pytest.raises(
+            WrongState, match=r"submission 4 of 4: project 'wind' may have 2 submitted jobs"
+        ) as no:
             await submit(scene, wind, GOOD, wind, wind, all_or_none=True)
         assert (no.value.code, no.value.path) == ("limit", ("submissions", 3))
         assert not scene.engine.cluster.jobs
@@ -160,7 +162,7 @@ def test_a_dry_run_and_an_explanation_of_a_job_that_was_made_look_at_the_limits_
         explained = await call(scene.context, ADMINISTRATOR, "explain_job", job=made)
         assert explained["refused"] is None
         await limit(scene, "ada:submitted=0")
-        with pytest.raises(WrongState, match=r"'ada' may have 0 jobs"):
+        with pytest.raises(WrongState, match=r"'ada' may have 0 submitted jobs"):
             await call(scene.context, ADMINISTRATOR, "check_job", job=made)
         explained = await call(scene.context, ADMINISTRATOR, "explain_job", job=made)
         assert explained["refused"]["code"] == "limit"

@@ -288,14 +288,14 @@ def test_sbatch_refuses_a_job_above_the_submit_limit_in_the_words_of_slurm(limit
         "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy "
         "(job submit limit, user's size and/or time limits)"
     )
-    assert "may have 2 jobs" in third
+    assert "may have 2 submitted jobs" in third
 
 
 def test_qsub_refuses_a_job_above_the_submit_limit_in_the_words_of_pbs(limited: Path) -> None:
     said = hn("compat", "run", "qsub", "-", state=limited, stdin="true\n")
     first, second, *_ = said.stderr.splitlines()
     assert (said.returncode, first) == (38, "qsub: would exceed complex's per-user limit")
-    assert "may have 2 jobs" in second
+    assert "may have 2 submitted jobs" in second
 
 
 def test_a_job_above_a_lowered_limit_is_advised_to_ask_for_less_than_the_limit(limited: Path) -> None:

@@ -127,7 +127,7 @@ def test_a_limit_of_what_running_jobs_may_use_is_shown_and_explained_with_when_i
         assert await used(scene, OWNER) == [running, gpus]
         told = await call(scene.context, OWNER, "explain_job", job=second)
         assert told["reasons"][0]["text"].startswith(
-            "user 'ada' may reserve 100 processor-minutes for running jobs and reserves 70; "
+            "user 'ada' may have 100 processor-minutes reserved for running jobs and has 70 reserved; "
             "the job may use 60; it decreases, and leaves enough at 1970-01-12T"
         )
         assert [change["text"] for change in told["changes"]] == [

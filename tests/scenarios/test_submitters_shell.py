@@ -153,7 +153,7 @@ def test_variables_are_passed_by_name_or_all_and_a_value_wins(state: Path, work:
         assert said.stdout.splitlines()[-1] == f"{shown} {Path.home()}"
     lost = hn("job", "submit", "--env", "NO_SUCH", "true", state=state)
     assert (lost.returncode, lost.stderr) == (
-        2, "hn: there is no variable 'NO_SUCH' here; set and export it, or write NO_SUCH=VALUE\n"
+        2, "hn: variable 'NO_SUCH' is not set in your shell; export it, or write NO_SUCH=VALUE\n"
     )  # fmt: skip
 
 

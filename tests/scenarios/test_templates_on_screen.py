@@ -37,7 +37,7 @@ def test_a_template_is_imported_shown_used_exported_and_removed(state: Path, tmp
     assert view["run_time"] == 3600
     refused = hn("job", "submit", "/jobtemplate:Solver", "/runtime:3h", "/bin/true", state=state)
     assert refused.returncode != 0
-    assert "run time is 3h, and at most 2h" in refused.stderr
+    assert "run time is 3h, at most 2h is allowed" in refused.stderr
     assert "hn template view Solver" in refused.stderr
     unknown = hn("job", "submit", "/jobtemplate:Other", "/bin/true", state=state)
     assert "there is no job template 'Other'" in unknown.stderr

@@ -136,7 +136,9 @@ def read_parameter(
 
         names = [parameter.name for parameter in parameters.values()]
         meant = nearest_name(name, names)
-        fix = f"did you mean {meant}? see: hn cluster params" if meant else f"there are {', '.join(names)}"
+        fix = (
+            f"did you mean {meant}? see: hn cluster params" if meant else "see all of them: hn cluster params"
+        )
         raise BadRequest(code="no-such-parameter", what=f"there is no cluster parameter {name!r}", fix=fix)
     if value is None:
         return known, None

@@ -308,10 +308,10 @@ def test_states_and_reasons_have_slurm_s_words(more: dict[str, Any], state: str,
 @pytest.mark.parametrize(
     ("what", "name"),
     [
-        ("user 'ada' may have 2 jobs that have not ended; it has 2", "QOSMaxSubmitJobPerUserLimit"),
-        ("project 'chem' may have 2 jobs that have not ended; it has 2", "AssocGrpSubmitJobsLimit"),
-        ("group 'staff' may have 2 jobs that have not ended; it has 2", "QOSGrpSubmitJobsLimit"),
-        ("job 2: project 'chem' may have 2 jobs that have not ended; it has 2", "AssocGrpSubmitJobsLimit"),
+        ("user 'ada' may have 2 submitted jobs at once and has 2", "QOSMaxSubmitJobPerUserLimit"),
+        ("project 'chem' may have 2 submitted jobs at once and has 2", "AssocGrpSubmitJobsLimit"),
+        ("group 'staff' may have 2 submitted jobs at once and has 2", "QOSGrpSubmitJobsLimit"),
+        ("job 2: project 'chem' may have 2 submitted jobs at once and has 2", "AssocGrpSubmitJobsLimit"),
     ],
 )
 def test_a_submit_limit_that_refuses_has_slurm_s_name(what: str, name: str) -> None:
@@ -321,7 +321,7 @@ def test_a_submit_limit_that_refuses_has_slurm_s_name(what: str, name: str) -> N
 
 @pytest.mark.parametrize("scope", ["user", "project", "group"])
 def test_a_submit_limit_that_refuses_has_the_sentence_of_pbs(scope: str) -> None:
-    what = f"{scope} 'ada' may have 2 jobs that have not ended; it has 2"
+    what = f"{scope} 'ada' may have 2 submitted jobs at once and has 2"
     told = qsub.in_words_of("pbs", WrongState(code="limit", what=what, fix="wait"))
     assert told.lines == (f"would exceed complex's per-{scope} limit", what, "wait")
     assert (told.status, told.prefix) == (38, "")

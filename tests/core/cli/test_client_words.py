@@ -93,7 +93,7 @@ def test_the_head_of_the_whole_machine_is_asked_when_there_is_no_own_one(
 
 
 def test_a_head_on_another_machine_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    with pytest.raises(NotFound, match="you have not logged in to a head node 'CLUSTER1'") as refused:
+    with pytest.raises(NotFound, match="you have not logged in to the head 'CLUSTER1'") as refused:
         head_to_ask({"CCP_SCHEDULER": "CLUSTER1", "XDG_CONFIG_HOME": str(tmp_path)}, 0)
     assert "hn token new" in refused.value.fix
 

@@ -52,7 +52,7 @@ def test_what_the_locale_cannot_show_is_written_with_escapes(tmp_path: Path) -> 
 
 
 def test_words_that_people_try_lead_to_the_command() -> None:
-    tried = {"submit": "did you mean: hn job submit", "status": "hn job list", "-q": "options come behind"}
+    tried = {"submit": "did you mean: hn job submit", "status": "hn job list", "-q": "write options after"}
     for word, meant in tried.items():
         assert meant in run(word, "x").stderr
     assert "did you mean: hn compat run squeue" in run("squeue").stderr

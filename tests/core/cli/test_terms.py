@@ -89,7 +89,7 @@ def test_a_semicolon_in_a_variable_without_a_name_behind_it_is_part_of_the_value
 def test_a_name_alone_takes_the_value_that_the_submitter_has() -> None:
     mine = {"PATH": "/v/bin:/bin", "EMPTY": ""}
     assert environment(["PATH", "EMPTY;A=1"], mine) == {"PATH": "/v/bin:/bin", "EMPTY": "", "A": "1"}
-    with pytest.raises(BadRequest, match="there is no variable 'LOST' here"):
+    with pytest.raises(BadRequest, match="variable 'LOST' is not set in your shell"):
         environment(["LOST"], mine)
 
 

@@ -87,7 +87,7 @@ def test_a_named_zone_is_kept(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "happens", "readings"),
     [
-        ("2026-10-25T02:30", "is there twice", "2026-10-25T02:30:00+02:00 or 2026-10-25T02:30:00+01:00"),
+        ("2026-10-25T02:30", "occurs twice", "2026-10-25T02:30:00+02:00 or 2026-10-25T02:30:00+01:00"),
         ("2026-03-29 02:30", "does not exist", "2026-03-29T01:30:00+01:00 or 2026-03-29T03:30:00+02:00"),
     ],
 )

@@ -137,7 +137,7 @@ def test_a_node_that_comes_back_with_fewer_gpus_takes_no_job_until_it_is_resumed
     made.end(first, 1)
     assert states(made, second) == [JobState.QUEUED]
     assert [drain.reason for drain in made.cluster.node("n1").drains] == [
-        "it has 2 GPUs, and had 4 before; if it is to go on with 2: hn node resume n1"
+        "the node has 2 GPUs; it had 4 before; if 2 is right: hn node resume n1"
     ]
     made.do(ChangeNode(by=ROOT, node="n1", action="resume"))
     assert states(made, second) == [JobState.RUNNING]

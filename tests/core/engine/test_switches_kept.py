@@ -63,8 +63,8 @@ def test_a_job_waits_for_few_switches_as_long_as_it_says_and_then_starts(policy:
     why, text = told(made, job)[0]
     assert why == "switches"
     assert text == (
-        "needs 4 nodes; such switches have 3 of them free, and the job asks for at most 1 leaf switch; "
-        "in 10m any number will do"
+        "needs 4 nodes under at most 1 leaf switch; at most 3 would fit now; "
+        "in 10m the job accepts any number"
     )
     made.wait(599)
     assert made.record(job).state is JobState.QUEUED

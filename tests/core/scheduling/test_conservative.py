@@ -316,8 +316,8 @@ def test_reasons_name_who_goes_first_and_what_is_in_the_way(policy: str) -> None
     texts = [reason.text for reason in made.waits[asks(1)].reasons]
     assert texts == [
         "job 2 is ahead in the queue",
-        "it would fit, but could delay job 2, which has a reservation; "
-        "with a run time limit it may be backfilled",
+        "the job fits now, but could delay job 2, which has a reservation; "
+        "with a run time limit, the job could be backfilled",
     ]
 
 

@@ -175,7 +175,7 @@ def test_who_fits_behind_another_is_told_why_none_of_its_requests_may_go_first(p
     plan = POLICIES[policy](scene([node("a", 4)], running, [(2, asks(4, minutes=1)), (3, wishes)], depth=1))
     first, *_, last = plan.waits[wishes].reasons
     assert (first.why, last.why) == (Why.PRIORITY, Why.ALTERNATIVE)
-    assert last.text.startswith("alternative 1: it would fit, but ")
+    assert last.text.startswith("alternative 1: the job fits now, but ")
     assert "job 2" in last.text
 
 

@@ -49,7 +49,7 @@ def test_nodes_of_which_the_same_is_true_are_told_together() -> None:
     assert [reason.text for reason in never_fits(wish, many)] == [
         "needs 1 processor; no node is eligible",
         "node 'b' is excluded by the job",
-        "each of n[1-200] has 0 MB of memory; the job needs at least 64",
+        "each of the nodes n[1-200] has 0 MB of memory; the job needs at least 64",
     ]
 
 
@@ -134,7 +134,7 @@ def test_a_pass_names_only_a_few_of_many_closed_nodes() -> None:
         ),
         (
             {"a": "unreachable", "b": "paused"},
-            "needs 1 processor; all 2 suitable nodes accept no new jobs; a is unreachable",
+            "needs 1 processor; none of the 2 suitable nodes accepts new jobs; a is unreachable",
         ),
         ({"a": "paused", "b": ""}, "needs 1 processor; no eligible node has a free one"),
     ],
@@ -152,18 +152,20 @@ def test_a_job_whose_nodes_are_all_closed_is_told_so_first(closed: dict[str, str
         (
             {"a": 60.0},
             "",
-            "needs 1 processor; the only suitable node does not accept it now: "
+            "needs 1 processor; the only suitable node does not accept the job now: "
             "a closes before the job would end",
         ),
         (
             {"a": 60.0, "b": 90.0},
             "",
-            "needs 1 processor; no suitable node of 2 accepts it now; a closes before the job would end",
+            "needs 1 processor; none of the 2 suitable nodes accepts the job now; "
+            "a closes before the job would end",
         ),
         (
             {"a": 60.0, "b": math.inf},
             "paused",
-            "needs 1 processor; no suitable node of 2 accepts it now; a closes before the job would end",
+            "needs 1 processor; none of the 2 suitable nodes accepts the job now; "
+            "a closes before the job would end",
         ),
     ],
 )

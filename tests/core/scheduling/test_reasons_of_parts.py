@@ -107,7 +107,7 @@ def test_what_a_job_demands_of_all_its_nodes_is_told_of_each_that_lacks_it() -> 
     request = asks(5, needs=NodeNeeds(features=(("GPU",),)))
     assert never(request) == [
         "needs 5 processors; at most 4 processors on 1 node would fit",
-        "each of b, c has no feature 'GPU'",
+        "each of the nodes b, c has no feature 'GPU'",
     ]
     view = scene(NODES, [runs(1, asks(1), ("a", 1))], [(9, asks(4, needs=NodeNeeds(features=(("GPU",),))))])
     texts = [reason.text for reason in explain(view, plan_easy(view), view.queue[0].request)]

@@ -79,7 +79,7 @@ def test_of_a_node_that_is_paused_and_drained_the_drain_is_told_which_nobody_pas
     world = World(1)
     world.do(ChangeNode(by=ROOT, node="node1", action="pause"))
     waits = world.submit(TASK, by=ADA)
-    assert reasons(world, waits)[-1].endswith("paused, but for jobs that an administrator submitted")
+    assert reasons(world, waits)[-1].endswith("paused, except for jobs of administrators")
     drain(world, reason="new memory")
     assert reasons(world, waits)[-1].endswith("drained by root: new memory")
 

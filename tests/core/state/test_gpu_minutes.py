@@ -165,7 +165,8 @@ def test_running_jobs_may_reserve_only_so_many_minutes_and_release_them_as_they_
         assert [starts(world, job) for job in (first, second, other)] == [True, False, True]
         unit = "GPU" if gpus else "processor"
         assert limit_sentences(world, second) == [
-            f"user 'ada' may reserve 100 {unit}-minutes for running jobs and reserves 90; the job may use 30"
+            f"user 'ada' may have 100 {unit}-minutes reserved for running jobs and has 90 reserved; "
+            "the job may use 30"
         ]
         world.engine.recover()
         waited = 0.0

@@ -110,7 +110,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
     )
     with pytest.raises(BadRequest) as wrong:
         made(JobSpec(template="solver", priority=Priority(11)), template(*rules))
-    assert "priority is Lowest+11, and at most Lowest+10" in wrong.value.what
+    assert "priority is Lowest+11, at most Lowest+10 is allowed" in wrong.value.what
     assert "project must be given: p" in wrong.value.what
 
 
@@ -144,7 +144,7 @@ def test_a_submitted_job_has_what_its_template_gave_it_however_it_was_made() -> 
         CreateJobs(by=BOB, specs=(spec, longer), submit=True),
         ModifyJob(by=BOB, job=at_once, spec=longer, fields=("run_time",)),
     ):
-        with pytest.raises(BadRequest, match="run time is 3m20s, and at most 1m40s"):
+        with pytest.raises(BadRequest, match="run time is 3m20s, at most 1m40s is allowed"):
             world.do(refused)
     world.do(ModifyJob(by=ROOT, job=at_once, spec=longer, fields=("run_time",)))
 

@@ -75,7 +75,7 @@ def test_submitted_jobs_of_all_members_count_together() -> None:
     first = world.submit(TASK, by=ADA)
     world.submit(TASK, by=BOB)
     another = CreateJob(by=BOB, spec=JobSpec(tasks=(TASK,)), submit=True)
-    assert refused(world, another) == "group 'students' may have 2 jobs that have not ended; it has 2"
+    assert refused(world, another) == "group 'students' may have 2 submitted jobs at once and has 2"
     world.submit(TASK, by=EVE)
     world.end(first, 1)
     world.submit(TASK, by=BOB)

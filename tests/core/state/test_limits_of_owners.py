@@ -58,10 +58,10 @@ def test_jobs_above_the_number_that_may_be_submitted_are_refused_until_some_end(
     world = limited(4, users="*:submitted=2", projects="wind:submitted=1")
     first = world.submit(TASK, by=ADA, project="wind")
     another = CreateJob(by=ADA, spec=JobSpec(tasks=(TASK,), project="wind"), submit=True)
-    assert refused(world, another) == "project 'wind' may have 1 job that has not ended; it has 1"
+    assert refused(world, another) == "project 'wind' may have 1 submitted job at once and has 1"
     world.submit(TASK, by=ADA)
     assert refused(world, CreateJob(by=ADA, spec=JobSpec(tasks=(TASK,)), submit=True)) == (
-        "user 'ada' may have 2 jobs that have not ended; it has 2"
+        "user 'ada' may have 2 submitted jobs at once and has 2"
     )
     world.submit(TASK, by=BOB)
     world.end(first, 1)
@@ -80,7 +80,7 @@ def test_several_jobs_are_counted_together_all_or_none() -> None:
     world = limited(4, users="*:submitted=3")
     world.submit(TASK, by=ADA)
     three = CreateJobs(by=ADA, specs=(JobSpec(tasks=(TASK,)),) * 3, submit=True)
-    assert "it has 1, and 3 more are submitted" in refused(world, three)
+    assert "has 1; the request has 3 more" in refused(world, three)
     made = world.do(replace(three, submit=False))
     jobs = tuple(event.job for event in made if isinstance(event, JobCreated))
     refused(world, SubmitJobs(by=ADA, jobs=jobs))
@@ -115,7 +115,7 @@ def test_an_ended_job_that_comes_back_counts_again() -> None:
     world.end(first, 1, exit_code=1)
     second = world.submit(TASK, by=ADA)
     again = RequeueJob(by=ADA, job=first, archived=world.archived(first))
-    assert "user 'ada' may have 1 job" in refused(world, again)
+    assert "user 'ada' may have 1 submitted job" in refused(world, again)
     assert state(world, first) is JobState.FAILED
     world.end(second, 1)
     world.do(replace(again, archived=world.archived(first)))
@@ -228,7 +228,7 @@ def test_a_project_that_a_filter_or_a_template_gives_is_counted() -> None:
     world = limited(world=filtering_world(), projects="*:submitted=1")
     first, second = (world.submit(TASK, by=ADA) for _ in range(2))
     validated(world, first, project="wind")
-    with pytest.raises(WrongState, match=r"project 'wind' may have 1 job"):
+    with pytest.raises(WrongState, match=r"project 'wind' may have 1 submitted job"):
         validated(world, second, project="wind")
     assert state(world, second) is JobState.VALIDATING
     validated(world, second, project="sun")

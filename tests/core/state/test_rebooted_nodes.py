@@ -163,7 +163,7 @@ def test_a_node_that_forgot_that_a_task_had_started_has_lost_it() -> None:
     register(world, "two", "node1", (job, 1, 1, 1), (job, 2, 1, 1))
     world.end(job, 1, kind="never-ran")
     world.end(job, 2, kind="never-ran")
-    assert message(world, job, 1).startswith("the node no longer knows that the task had started")
+    assert message(world, job, 1).startswith("the node lost the record that the task had started")
     assert world.dispatched(job) == [(2, 1)]
 
 

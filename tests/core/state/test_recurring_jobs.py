@@ -260,7 +260,7 @@ def test_a_job_that_is_refused_is_noted_and_the_next_time_is_tried() -> None:
     world.go_on(HOUR)
     assert world.causes() == ["refused"]
     assert world.cluster.recurring.refused() == 1
-    assert "may have 0 jobs" in world.kept.recent[0].reason
+    assert "may have 0 submitted jobs" in world.kept.recent[0].reason
     world.do(AdvanceRecurring(number=1, by=None, refused="there is no user 'ada'"))
     world.wait(HOUR)
     world.do(AdvanceRecurring(number=1, by=None, refused="there is no user 'ada'"))

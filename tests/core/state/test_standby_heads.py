@@ -107,7 +107,7 @@ def test_a_cluster_has_few_standbys_and_one_that_joins_again_is_none_more() -> N
     for number in range(MAX_STANDBYS):
         standby(world, f"s{number}")
     invite(world, standby=True)
-    with pytest.raises(BadRequest, match="standby heads, and no more"):
+    with pytest.raises(BadRequest, match="standby heads, which is the maximum"):
         admit(world, name="more")
     with pytest.raises(NotAllowed, match="exists already"):
         admit(world, name="s0", address="elsewhere.example:7000")

@@ -36,7 +36,7 @@ def test_a_machine_with_a_new_name_is_the_same_standby() -> None:
         admit(world, f"b{number}", f"host{number}:1")
     admit(world, "renamed", "host0:1")
     assert sorted(places(world)) == ["b1", "b2", "b3", "renamed"]
-    with pytest.raises(BadRequest, match="no more are possible"):
+    with pytest.raises(BadRequest, match="which is the maximum"):
         admit(world, "fifth", "host5:1")
     world.check_replay()
 

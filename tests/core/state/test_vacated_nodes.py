@@ -239,7 +239,7 @@ def test_a_suspended_job_that_loses_a_node_it_cannot_do_without_lets_go_of_the_o
 def test_force_is_for_now_and_for_administrators_and_lasts_until_the_node_is_resumed() -> None:
     world = World(1)
     later = Instant(world.clock.now() + 60)
-    with pytest.raises(BadRequest, match="force and a date"):
+    with pytest.raises(BadRequest, match="cannot be used together"):
         world.do(DrainNode(by=ROOT, node="node1", force=True, closes=later))
     offline(world)
     job = world.submit(AGAIN, by=ADA)

@@ -340,7 +340,7 @@ def _objection(is_sender: bool, place: NodeCores, route: Route) -> str:
     if not place:
         return "the task no longer runs"
     if not is_sender or place[0][0] != route.first:
-        return "only the first node of a task may launch commands for it"
+        return "a task can launch commands only from its first node"
     if route.target not in {node for node, _ in place}:
-        return f"node {route.target!r} is none of the task's nodes; they are in $HEADNODE_HOSTS"
+        return f"node {route.target!r} is not a node of the task; its nodes are in $HEADNODE_HOSTS"
     return ""

@@ -51,8 +51,8 @@ class CannotSet(Exception):
     def __init__(self, name: str, amount: int, allowed: int) -> None:
         wish = "no limit" if amount == resource.RLIM_INFINITY else str(amount)
         super().__init__(
-            f"the task requests {wish} as its limit {name!r}, and its user has {allowed} at most on this "
-            "node; request less, or let the administrator raise it in /etc/security/limits.conf of the node"
+            f"the task requests the limit {name}={wish}; on this node its user may have at most {allowed}; "
+            "request less, or ask an administrator to raise it in /etc/security/limits.conf of the node"
         )
 
 

@@ -183,7 +183,7 @@ class LaunchClient:
         if self._users[uid] >= MAX_LAUNCHES:
             raise NotAllowed(
                 code="launch",
-                what=f"{MAX_LAUNCHES} commands that this user has launched from this node run already",
+                what=f"the user has {MAX_LAUNCHES} commands running from this node, which is the maximum",
                 fix="wait until some have ended",
             )
 

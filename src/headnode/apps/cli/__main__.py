@@ -274,7 +274,7 @@ def _help(argv: "Sequence[str]") -> int:
 
 def _no_such_word(word: str) -> "HeadnodeError":
     if word.startswith("-"):
-        return usage(f"{word!r} is not a command", "options come behind the command: hn job list --json")
+        return usage(f"{word!r} is not a command", "write options after the command: hn job list --json")
     near = nearest_command("", word)
     return usage(f"there is no command {word!r}", f"did you mean: hn {near}" if near else "see: hn --help")
 

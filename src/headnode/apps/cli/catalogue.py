@@ -141,7 +141,7 @@ NOUNS = {
     "journal": "The journal of the head",
     "standby": "Standby heads: machines that can take over from the head",
     "reservation": "Reservations of nodes: for maintenance, users, projects",
-    "recurring": "Recurring jobs: made again and again, by a schedule",
+    "recurring": "Recurring jobs: created by a schedule",
     "resource": "Other schedulers to which jobs are handed over: Slurm, Grid Engine",
     "elastic": "Nodes that are allocations at another scheduler, requested while jobs wait",
     "template": "Job templates: defaults and limits for kinds of jobs",

@@ -280,7 +280,9 @@ def _unreadable(path: str, trouble: OSError) -> "HeadnodeError":
 
     reason = trouble.strerror or str(trouble)
     return BadRequest(
-        code="job-file", what=f"job file {path!r} cannot be read: {reason}", fix="give a file you may read"
+        code="job-file",
+        what=f"job file {path!r} cannot be read: {reason}",
+        fix="name an existing file that you may read",
     )
 
 

@@ -98,7 +98,7 @@ def _checked(named: "list[str] | None", possible: "list[str]") -> "list[str]":
     if wrong:
         which = LIVING if possible == LIVING else ENDED
         raise usage(
-            f"jobs that are {wrong[0].lower()} are not selected here", f"choose from {', '.join(which)}"
+            f"this command selects no jobs that are {wrong[0].lower()}", f"choose from {', '.join(which)}"
         )
     return states
 

@@ -87,7 +87,9 @@ def _lines(path: str) -> "Iterator[tuple[str, str]]":
                     yield f"{path}:{number}", text
     except OSError as trouble:
         reason = trouble.strerror or str(trouble)
-        raise _bad(f"file {path!r} cannot be read: {reason}", "give a file you may read") from trouble
+        raise _bad(
+            f"file {path!r} cannot be read: {reason}", "name an existing file that you may read"
+        ) from trouble
 
 
 def _text_of(line: bytes, place: str) -> str:

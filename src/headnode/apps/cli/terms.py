@@ -156,7 +156,7 @@ def _imported_variable(name: str, mine: "Mapping[str, str]") -> str:
     if name not in mine:
         from headnode.apps.cli.options import usage
 
-        raise usage(f"there is no variable {name!r} here", f"set and export it, or write {name}=VALUE")
+        raise usage(f"variable {name!r} is not set in your shell", f"export it, or write {name}=VALUE")
     return mine[name]
 
 

@@ -96,9 +96,9 @@ def _refuse_changed_clocks(date: str) -> None:
     readings = sorted(wall.replace(fold=fold).astimezone() for fold in (0, 1))
     if readings[0].utcoffset() == readings[1].utcoffset():
         return
-    happens = "is there twice" if readings[0].replace(tzinfo=None) == wall else "does not exist"
+    happens = "occurs twice" if readings[0].replace(tzinfo=None) == wall else "does not exist"
     raise BadRequest(
         code="date-time",
-        what=f"{date!r} {happens} in local time: the clocks are changed",
+        what=f"{date!r} {happens} in local time, because of summer time",
         fix=f"write {readings[0].isoformat()} or {readings[1].isoformat()}",
     )

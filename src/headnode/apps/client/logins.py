@@ -134,8 +134,8 @@ def login_named(environ: "Mapping[str, str]", name: str) -> HeadLogin:
             return login
     raise NotFound(
         code="not-logged-in",
-        what=f"you have not logged in to a head node {name!r}",
-        fix="on that machine: hn token new; then paste the line that it prints here",
+        what=f"you have not logged in to the head {name!r}",
+        fix="type on that machine: hn token new; then here: hn login, and paste the line that it printed",
     )
 
 

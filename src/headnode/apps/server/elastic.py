@@ -242,7 +242,7 @@ class ElasticNodes:
         return f"the elastic pool {pool.name} makes no node for it: {why}"
 
 
-NOT_LISTENING = "the head has no address for agents: hn down; hn up --listen HOST"
+NOT_LISTENING = "the head does not listen for agents: hn down; hn up --listen HOST"
 
 
 def _idle(record: ElasticRecord, count: int) -> IdleNodes:

@@ -282,12 +282,13 @@ def _sweep(values: Mapping[str, Any], kind: TaskType | None) -> Fields:
     text = values.get("parametric")
     if text is None and kind is not TaskType.SWEEP:
         return {}
-    match = _SWEEP.match(text or "")
-    if not match or kind not in (None, TaskType.SWEEP):
+    match, other = _SWEEP.match(text or ""), kind not in (None, TaskType.SWEEP)
+    if not match or other:
+        not_a_range = "the sweep has no range" if text is None else f"{text!r} is not the range of a sweep"
         raise BadRequest(
             code="parametric",
-            what=f"a task of type {values.get('type', 'parametric')!r} cannot have the values {text or ''!r}",
-            fix="write /parametric:[start-]end[:increment], for example 1-100:2, and no other type",
+            what=f"a task of type {values.get('type')!r} cannot be a sweep" if other else not_a_range,
+            fix="write --parametric START-END or START-END:STEP, for example 1-100:2, and no other type",
         )
     start, end, increment = match[1] or "1", match[2], match[3] or "1"
     return {"kind": TaskType.SWEEP, "start": int(start), "end": int(end), "increment": int(increment)}

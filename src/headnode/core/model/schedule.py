@@ -166,9 +166,9 @@ def _cron_fields(text: str, words: str) -> str:
     fields = WORDS.get(words.lower(), words)
     if fields.startswith("@"):
         known = ", ".join(sorted(WORDS))
-        raise _wrong(text, f"the words are {known} and @every INTERVAL, as @every 1h30m")
-    if len(fields.split()) != FIELDS:
-        raise _wrong(text, f"it has {len(fields.split())} fields, and cron has {FIELDS}")
+        raise _wrong(text, f"the words are {known} and @every INTERVAL, such as @every 1h30m")
+    if (count := len(fields.split())) != FIELDS:
+        raise _wrong(text, f"it has {count} field{'' if count == 1 else 's'}, and cron has {FIELDS}")
     try:
         CronSim(fields, datetime(2000, 1, 1, tzinfo=UTC))
     except CronSimError as error:
@@ -180,8 +180,8 @@ def _wrong(text: str, why: str) -> BadRequest:
     shown = text if len(text) <= SCHEDULE_TEXT.most else f"{text[:40]}..."
     return BadRequest(
         code="schedule",
-        what=f"{shown!r} is no schedule: {why}",
-        fix="write minute, hour, day of the month, month and day of the week, as '0 4 * * *'; or @daily",
+        what=f"{shown!r} is not a schedule: {why}",
+        fix="write minute, hour, day of the month, month and day of the week, such as '0 4 * * *'; or @daily",
         path=("schedule",),
     )
 

@@ -68,13 +68,13 @@ def check_limits(part: JobPart, limits: tuple[ResourceLimit, ...]) -> None:
     for name, times in Counter(names).items():
         at = names.index(name)
         if name not in LIMITS:
-            what = f"{part} has a resource limit {name[:60]!r}, which the system does not know"
+            what = f"{part} has the unknown resource limit {name[:60]!r}"
             part.refuse(
-                "resource-limit", what, f"there are {', '.join(LIMITS)}", "resource_limits", at, "name"
+                "resource-limit", what, f"write one of {', '.join(LIMITS)}", "resource_limits", at, "name"
             )
         if times > 1:
-            what = f"{part} has {times} limits {name!r}"
-            part.refuse("resource-limit", what, "write one, soft and hard", "resource_limits", at)
+            what = f"{part} has the limit {name!r} {times} times"
+            part.refuse("resource-limit", what, "write it once, as soft:hard", "resource_limits", at)
     for at, limit in enumerate(limits):
         _check_limit(part.inside("resource_limits", at), limit)
 
@@ -119,8 +119,8 @@ def check_needs(part: JobPart, needs: NodeNeeds) -> None:
         least = getattr(needs, field)
         if not 0 <= least <= MAX_CODE:
             amount = field.removeprefix("minimum_").replace("_", " ")
-            what = f"the least {amount} of each node of {part} is {least}"
-            inside.refuse("size", what, "ask for 0 or more", field)
+            what = f"the minimum {amount} of each node of {part} is {least}"
+            inside.refuse("size", what, "request 0 or more", field)
 
 
 def check_together(spec: JobSpec) -> None:
@@ -252,8 +252,8 @@ def _check_task_limits(spec: JobSpec, task: TaskSpec, part: JobPart) -> None:
         )
     check_whole_numbers(part, task, _LIMITED)
     if task.fail_job_count > 1 and task.kind not in (TaskType.SWEEP, TaskType.SERVICE):
-        what = f"{part} has one instance, but a count of failures"
-        part.refuse("fail-job-count", what, "leave the count out", "fail_job_count")
+        what = f"{part} has one instance, and a number of failed instances that fails the job"
+        part.refuse("fail-job-count", what, "leave that number out", "fail_job_count")
     check_codes(part, task.valid_exit_codes)
 
 
@@ -326,7 +326,7 @@ def _check_task_sweep(_: JobSpec, task: TaskSpec, part: JobPart) -> None:
     if task.instances == 0:
         part.refuse(
             "empty-sweep",
-            f"{part} sweeps from {task.start} to {task.end} by {task.increment}: no values",
+            f"the sweep of {part}, {task.start} to {task.end} in steps of {task.increment}, has no values",
             "write an end that is not below the start, and an increment of 1 or more",
             "end",
         )

@@ -127,8 +127,8 @@ def _minutes_sentence(share: LimitShare, owner: LimitOwner, requested: int, used
     if is_of_one_job(share.key):
         return f"{owner.scope} {owner.name!r} may use {most} in one job; {needs}"
     if not amount.counts_usage:
-        reserved = f" and reserves {amount.shown(used)}" if used > 0 else ""
-        return f"{owner.scope} {owner.name!r} may reserve {most} for running jobs{reserved}; {needs}"
+        reserved = f" and has {amount.shown(used)} reserved" if used > 0 else ""
+        return f"{owner.scope} {owner.name!r} may have {most} reserved for running jobs{reserved}; {needs}"
     used_up = f" and has {amount.shown(used)} used or reserved for running jobs" if used > 0 else ""
     return f"{owner.scope} {owner.name!r} may use {most}{used_up}; {needs}"
 

@@ -171,7 +171,7 @@ def _lacking(state: PassState, candidate: Candidate) -> tuple[Reason, ...]:
     candidate = state.at_lowest_limit(candidate)
     others = [head for head in state.heads.values() if head.candidate.request != candidate.request]
     if others and find_placement(at_minimum(candidate.need), state.resources) is not None:
-        what = f"it would fit, but could delay job {others[0].job}, which holds a reservation"
+        what = f"the job fits now, but could delay job {others[0].job}, which has a reservation"
         return (Reason(Why.RESERVATION, what, str(others[0].job)),)
     return shortage(candidate.need, candidate.asks, state.resources)
 
@@ -230,7 +230,7 @@ def _refusal_fcfs(state: PassState, candidate: Candidate, fits: bool) -> tuple[R
     if head is None or not fits:
         return ()
     job = head.job
-    what = f"it would fit, but policy fcfs starts no job before job {job}"
+    what = f"the job fits now, but policy fcfs starts no job before job {job}"
     return (Reason(Why.POLICY, what, str(job)),)
 
 
@@ -245,9 +245,9 @@ def _refusal_easy(state: PassState, candidate: Candidate, fits: bool) -> tuple[R
     if head is None or not (fits or state.surely_delays(candidate)):
         return ()
     job = head.job
-    what = f"{'it would fit, but' if fits else 'it'} could delay job {job}, which holds the reservation"
+    what = f"the job {'fits now, but ' if fits else ''}could delay job {job}, which has the reservation"
     if candidate.end == inf:
-        what += "; with a run time limit it may be backfilled"
+        what += "; with a run time limit, the job could be backfilled"
     return (Reason(Why.RESERVATION, what + candidate.lowered_in_words, str(job)),)
 
 

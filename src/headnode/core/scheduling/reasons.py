@@ -239,7 +239,7 @@ def _alike(need: ResolvedRequest, request: JobRequest, resources: FreeResources)
         if text and text != f"is {kept}":
             alike.setdefault(text, []).append(node_table.names[number])
     for text, names in list(alike.items())[:MAX_NODES_NAMED]:
-        who = f"node {names[0]!r}" if len(names) == 1 else f"each of {_together(names)}"
+        who = f"node {names[0]!r}" if len(names) == 1 else f"each of the nodes {_together(names)}"
         yield Reason(Why.NODE, f"{who} {text}", names[0] if len(names) == 1 else "")
     untold = sum(map(len, list(alike.values())[MAX_NODES_NAMED:]))
     if untold:

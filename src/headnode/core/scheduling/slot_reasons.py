@@ -80,7 +80,7 @@ class SlotReasons:
         if candidate.end == NEVER and self._unlimited.head is not None:
             slots.append((NEVER, self._unlimited.head.job))
         job = min(slots)[1] if slots else self.head
-        what = f"it would fit, but could delay job {job}, which has a reservation"
+        what = f"the job fits now, but could delay job {job}, which has a reservation"
         if candidate.end == NEVER:
-            what += "; with a run time limit it may be backfilled"
+            what += "; with a run time limit, the job could be backfilled"
         return Reason(Why.RESERVATION, what + candidate.lowered_in_words, str(job))

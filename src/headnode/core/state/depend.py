@@ -182,7 +182,7 @@ def _refuse_unknown_names(spec: JobSpec) -> None:
     for unknown in spec.named_parents:
         raise NotFound(
             code="no-such-parent",
-            what=f"the job waits for a job with {unknown}, and that job is not known",
+            what=f"the job depends on a job with {unknown}, and there is none",
             fix="write the number of the job",
             path=("named_parents", 0),
         )

@@ -86,14 +86,14 @@ def _check_drain(command: DrainNode, now: Instant) -> None:
     if command.closes is not None and not now < command.closes < NEVER:
         raise BadRequest(
             code="drain-date",
-            what="a node cannot drain at a date in the past",
+            what="the date of the drain is in the past",
             fix="choose a date in the future, or leave it out to drain the node now",
         )
     if command.force and command.closes is not None:
         raise BadRequest(
             code="drain-date",
-            what="force and a date exclude each other",
-            fix="leave out the date to kill tasks now, or the force to drain it then",
+            what="--force and --at cannot be used together",
+            fix="leave out --at to kill the tasks now, or --force to drain the node at that date",
         )
 
 

@@ -116,7 +116,9 @@ def set_pool(cluster: ClusterState, command: SetElasticPool, now: Instant) -> li
     pool = replace(pool, resource=resource_named(cluster.resource_index.named, pool.resource).key)
     known = cluster.elastic.named.get(pool.key)
     if known is None and len(cluster.elastic.named) >= MAX_POOLS:
-        raise WrongState(code="elastic", what=f"there are {MAX_POOLS} elastic pools", fix="remove one first")
+        raise WrongState(
+            code="elastic", what=f"there are {MAX_POOLS} elastic pools, the maximum", fix="remove one first"
+        )
     if known is not None and known.removing:
         raise WrongState(
             code="elastic-removing",

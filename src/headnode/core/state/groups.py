@@ -113,8 +113,8 @@ def _refuse_crowd(tasks: int) -> None:
     if tasks > TASKS_OF_JOB.most:
         raise BadRequest(
             code="too-many-tasks",
-            what=f"the jobs have more than {TASKS_OF_JOB.most:,} tasks together",
-            fix="submit them one by one: hn job submit /id:ID",
+            what=f"the group has more than {TASKS_OF_JOB.most:,} tasks",
+            fix="submit its jobs one by one: hn job submit /id:ID",
             path=("jobs",),
         )
 

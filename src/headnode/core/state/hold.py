@@ -94,7 +94,7 @@ def hold(cluster: ClusterState, command: HoldJob, now: Instant) -> list[Event]:
     if len(record.holds) >= MAX_HOLDS:
         raise WrongState(
             code="too-many-holds",
-            what=f"job {record.id} has {len(record.holds)} holds, and no more are possible",
+            what=f"job {record.id} has {len(record.holds)} holds, which is the maximum",
             fix=f"release some first: hn job release {record.id} --name NAME",
         )
     name, by = command.name, command.by.name

@@ -62,7 +62,7 @@ def requeue(cluster: ClusterState, command: c.RequeueJob, now: Instant) -> list[
         return _submitted_again(cluster, command, record, spec, now)
     raise WrongState(
         code="not-requeueable",
-        what=f"job {record.id} is {record.state.value}: only running, failed or canceled ones can run again",
+        what=f"job {record.id} is {record.state.value}: running, failed and canceled jobs can be requeued",
         fix=f"make a copy with `hn job clone {record.id}`" if record.state is JobState.FINISHED else "",
     )
 

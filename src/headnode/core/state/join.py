@@ -101,14 +101,14 @@ def invite(cluster: ClusterState, command: InviteNode, now: Instant) -> list[Eve
     if not now < command.expires <= now + MAX_INVITATION:
         raise BadRequest(
             code="lifetime",
-            what=f"an invitation of {command.expires - now:.0f} s is not possible",
-            fix=f"use a span of at most {MAX_INVITATION // 86400} days",
+            what=f"an invitation cannot be valid for {command.expires - now:.0f} s",
+            fix=f"use a lifetime of at most {MAX_INVITATION // 86400} days",
         )
     still = sum(invitation.expires > now for invitation in cluster.invitations.values())
     if still >= MAX_INVITATIONS:
         raise BadRequest(
             code="invitations",
-            what=f"{still} invitations are open, and no more are possible",
+            what=f"{still} invitations are unused, which is the maximum",
             fix="wait until some have been used or have expired",
         )
     return [
@@ -249,13 +249,13 @@ def _check_number_of_standbys(cluster: ClusterState, command: AdmitStandby, rena
     if len(others) >= MAX_STANDBYS:
         raise BadRequest(
             code="standbys",
-            what=f"the cluster has {MAX_STANDBYS} standby heads, and no more are possible",
+            what=f"the cluster has {MAX_STANDBYS} standby heads, which is the maximum",
             fix="remove one: hn standby remove NAME",
         )
     if not 0 <= command.takeover_after <= MAX_WAIT:
         raise BadRequest(
             code="takeover-after",
-            what=f"a takeover after {command.takeover_after:g} s without the head is not possible",
+            what=f"a standby cannot take over after {command.takeover_after:g} s without the head",
             fix=f"use a span of at most {MAX_WAIT // 86400} days; 0: no takeover without a command",
         )
     automatic = [one.name for one in others if one.takeover_after]
@@ -349,8 +349,8 @@ def register(cluster: ClusterState, command: RegisterNode, now: Instant) -> list
         events.append(e.NodeReachable(at=now, node=name))
     if command.facts.gpus < known.facts.gpus:  # one is broken, or what counts them is
         there, before = command.facts.gpus, known.facts.gpus
-        lost = f"it has {there} GPU{'' if there == 1 else 's'}, and had {before} before"
-        fix = f"if it is to go on with {there}: hn node resume {name}"
+        lost = f"the node has {there} GPU{'' if there == 1 else 's'}; it had {before} before"
+        fix = f"if {there} is right: hn node resume {name}"
         events += drain_for_fault(cluster, name, f"{lost}; {fix}", now)
     return events
 

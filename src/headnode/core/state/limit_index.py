@@ -153,12 +153,12 @@ class LimitIndex:
             most = self.of(scope, name).get(LimitedAmount.SUBMITTED)
             there = 0 if most is None else self.submitted(scope, name) + before.get((scope, name), 0)
             if most is not None and there + count > most:
-                jobs = "1 job that has" if most == 1 else f"{most} jobs that have"
-                wanted = f", and {count} more are submitted" if count > 1 else ""
+                jobs = "1 submitted job" if most == 1 else f"{most} submitted jobs"
+                wanted = f"; the request has {count} more" if count > 1 else ""
                 raise WrongState(
                     code="limit",
-                    what=f"{scope} {name!r} may have {jobs} not ended; it has {there}{wanted}",
-                    fix="submit again when some have ended; repetitions are one job as a sweep",
+                    what=f"{scope} {name!r} may have {jobs} at once and has {there}{wanted}",
+                    fix="submit again when some jobs have ended; a sweep counts as one job",
                 )
         for each, count in more.items():
             before[each] = before.get(each, 0) + count

@@ -73,7 +73,7 @@ def drain_for_failures(
         return []
     last = failed[-1]
     reason = (
-        f"{row.count} tasks in a row could not be started here, while others could elsewhere; "
+        f"{row.count} tasks in a row could not start on this node, while tasks started on other nodes; "
         f"the last was {record.id}.{last.task}.{last.instance}: {last.outcome.message}"
     )
     return [NodeDrained(at=now, node=node, closes=now, cause="failures", reason=reason[:MAX_REASON])]

@@ -222,7 +222,7 @@ _CLOSED = MappingProxyType(
     {
         NodeState.READY: "",
         NodeState.PENDING: "not yet approved by an administrator",
-        NodeState.PAUSED: "paused, but for jobs that an administrator submitted",
+        NodeState.PAUSED: "paused, except for jobs of administrators",
         NodeState.UNREACHABLE: "unreachable",
         NodeState.LOST_PAUSED: "unreachable and paused",
         NodeState.REMOVED: "removed",
@@ -241,6 +241,6 @@ def closed_reason(node: NodeRecord, now: Instant) -> str:
     if drain.cause in ("hook", "bad-report", "failures"):
         return f"drained: {drain.reason}"
     if drain.cause == "fault":
-        return f"drained for a fault of its own: {drain.reason}"
+        return f"drained by a fault of the node: {drain.reason}"
     cause = f"drained by {drain.by}" if drain.cause == "request" else "drained: its health check failed"
     return f"{cause}: {drain.reason}" if drain.reason else cause

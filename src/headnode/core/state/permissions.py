@@ -38,7 +38,7 @@ def may_rewrite(by: User, record: JobRecord, fields: Collection[str]) -> None:
         names = ", ".join(option_names(kept, OPTIONS_OF_JOBS))
         raise NotAllowed(
             code="not-owner",
-            what=f"an operator may not change {names} of job {record.id} of {record.owner!r}",
+            what=f"job {record.id} belongs to {record.owner!r}: an operator may not change its {names}",
             fix="ask its owner or an administrator",
             path=(kept[0],),
         )

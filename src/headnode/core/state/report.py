@@ -219,7 +219,7 @@ def _verdict(
     end = graph.run.end
     again = record.state is JobState.ENDING and end is not None and end.requeue
     if outcome.kind == "never-ran" and live.started is not None:
-        outcome = outcome._replace(kind="lost", message="the node no longer knows that the task had started")
+        outcome = outcome._replace(kind="lost", message="the node lost the record that the task had started")
     if outcome.kind == "never-ran":
         if stopping is None and spec.fail_dependent_tasks and graph.has_failed_parent(report.task - 1):
             return "failed", "request", f"it never ran: {PARENT_FAILED}"

@@ -73,7 +73,7 @@ def resource_named(resources: Mapping[str, BatchResource], name: str) -> BatchRe
         raise NotFound(
             code="no-such-resource",
             what=f"there is no resource {name!r}",
-            fix=f"there are {known}; see `hn resource list`",
+            fix=f"choose from: {known}; see `hn resource list`",
             path=("resource",),
         )
     return found
@@ -281,7 +281,7 @@ def _in_use(cluster: ClusterState, key: str) -> WrongState:
     named = ", ".join(map(str, sorted(jobs)[:5])) + (" and others" if len(jobs) > 5 else "")
     return WrongState(
         code="resource-in-use",
-        what=f"jobs are at the resource {key!r} or go there: {named}",
+        what=f"resource {key!r} has jobs, or jobs wait for it: {named}",
         fix="wait for their end, or cancel them",
     )
 

@@ -82,9 +82,9 @@ def check_description_memory(cluster: ClusterState, owner: str, more: int) -> No
     if there + more > DESCRIPTIONS.most:
         raise WrongState(
             code="descriptions",
-            what=f"the jobs of {owner!r} that have not ended have {there:,} bytes of descriptions, "
-            f"and {more:,} more are above the {DESCRIPTIONS.most:,} that a user may have",
-            fix="wait until some jobs have ended, or write repetitions as a sweep",
+            what=f"user {owner!r} may have {DESCRIPTIONS.most:,} bytes of job descriptions at once "
+            f"and has {there:,}; the new jobs have {more:,}",
+            fix="submit again when some jobs have ended, or submit one sweep instead of many jobs",
         )
 
 

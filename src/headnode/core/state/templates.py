@@ -107,7 +107,7 @@ def templated_spec(templates: Templates, by: User, spec: JobSpec) -> JobSpec:
         raise NotFound(
             code="no-such-template",
             what=f"there is no job template {spec.template!r}",
-            fix=f"there are {known}; see `hn template list`",
+            fix=f"choose from: {known}; see `hn template list`",
             path=("template",),
         )
     _may_use(template, by)
@@ -169,13 +169,14 @@ def _broken(rule: TemplateRule, spec: JobSpec) -> Iterator[str]:
         yield f"{name} is always {in_words(rule.field, rule.preset)}"
         return
     number = _number(rule.field, spec)
+    is_now = "" if number is None else f"{name} is {in_words(rule.field, number)}"
     if rule.minimum is not None and number is not None and number < rule.minimum:
-        yield f"{name} is {in_words(rule.field, number)}, and at least {in_words(rule.field, rule.minimum)}"
+        yield f"{is_now}, at least {in_words(rule.field, rule.minimum)} is allowed"
     if rule.maximum is not None and number is not None and number > rule.maximum:
-        yield f"{name} is {in_words(rule.field, number)}, and at most {in_words(rule.field, rule.maximum)}"
+        yield f"{is_now}, at most {in_words(rule.field, rule.maximum)} is allowed"
     if rule.allowed and (strange := _strange(rule, value)):
         choices = in_words(rule.field, _flat(rule.choices))
-        may_not = f"may not be {in_words(rule.field, strange)}, but {choices}"
+        may_not = f"is {in_words(rule.field, strange)}, and must be {choices}"
         yield f"{name} must be given: {choices}" if strange == [""] else f"{name} {may_not}"
     if missing := [one for one in rule.demanded if one not in value]:
         yield f"{name} must have {in_words(rule.field, missing)}"

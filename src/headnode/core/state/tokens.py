@@ -63,8 +63,8 @@ def offer(cluster: ClusterState, command: OfferLogin, now: Instant) -> list[e.Ev
     if not 0 < command.lifetime <= MAX_TOKEN:
         raise BadRequest(
             code="lifetime",
-            what=f"a token of {command.lifetime:.0f} s is not possible",
-            fix=f"use a span of at most {MAX_TOKEN // 86400} days",
+            what=f"a token cannot be valid for {command.lifetime:.0f} s",
+            fix=f"use a lifetime of at most {MAX_TOKEN // 86400} days",
         )
     alive = [token for token in cluster.tokens.values() if token.user == command.user and token.expires > now]
     if len(alive) >= MAX_TOKENS:
@@ -76,7 +76,7 @@ def offer(cluster: ClusterState, command: OfferLogin, now: Instant) -> list[e.Ev
     if sum(login.expires > now for login in cluster.logins.values()) >= MAX_OFFERS:
         raise BadRequest(
             code="logins",
-            what=f"{MAX_OFFERS} logins are open, and no more are possible",
+            what=f"{MAX_OFFERS} login lines are unused, which is the maximum",
             fix="wait until some have been used or have expired",
         )
     return [
@@ -155,7 +155,7 @@ def numbered(cluster: ClusterState, number: int, by: User) -> TokenRecord:
         if token.number == number and (token.user == by.name or by.administrator):
             return token
     raise NotFound(
-        code="no-such-token", what=f"there is no token {number} of yours", fix="list yours: hn token list"
+        code="no-such-token", what=f"you have no token {number}", fix="see your tokens: hn token list"
     )
 
 

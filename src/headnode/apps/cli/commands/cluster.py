@@ -266,7 +266,7 @@ COMMANDS = (
     CliCommand(
         "audit",
         "",
-        "List changes and attempts to change, with their users; for administrators",
+        "List changes and refused changes with their users; for administrators",
         audit,
         options=(
             CliOption("job", "ID", "Only about this job"),

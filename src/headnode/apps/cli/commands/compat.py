@@ -113,7 +113,8 @@ def show(_asked: Arguments, _client: Client, out: Output) -> int:
 
 def _folder(args: Arguments) -> Path:
     if len(args.words) != 1:
-        raise usage(f"{len(args.words)} directories were given", "give one, such as ~/bin")
+        what = f"{len(args.words)} directories were given" if args.words else "no directory was given"
+        raise usage(what, "give one, such as ~/bin")
     return Path(args.words[0]).absolute()
 
 

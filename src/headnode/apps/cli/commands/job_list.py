@@ -110,7 +110,8 @@ def _order(args: Arguments) -> str:
     order = (args.text("sort") or "").lower()
     if order and order.lstrip("-") not in ORDERS:
         raise usage(
-            f"jobs are not sorted by {order!r}", f"choose from: {', '.join(ORDERS)}; -{ORDERS[0]} backwards"
+            f"jobs cannot be sorted by {order!r}",
+            f"choose from: {', '.join(ORDERS)}; -{ORDERS[0]} reverses the order",
         )
     return order
 

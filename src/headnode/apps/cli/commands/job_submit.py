@@ -237,9 +237,10 @@ def job_request(args: Arguments, client: Client) -> "dict[str, Any]":
     if made is None and file is None and not words and args.text("rununtilcanceled"):
         refuse_task_options(args)
         return {"terms": job_terms(args), "tasks": []}
-    if [made is not None, file is not None, bool(words)].count(True) != 1:
+    given = [made is not None, file is not None, bool(words)].count(True)
+    if given != 1:
         raise usage(
-            "nothing to submit, or more than one thing",
+            "a program, a job file and /id exclude each other" if given else "there is nothing to submit",
             "give one of: a program with its arguments, a job file, or /id:ID",
         )
     if file is None:

@@ -161,17 +161,19 @@ _WHEN = grouped(
     CliOption("zone", "NAME", "Time zone of the fields, as Europe/Berlin (default: that of this shell)"),
     CliOption("overlap", "WHAT", "At a time while an earlier job has not ended: skip the time (default), "
               "wait for its end, or allow both"),
-    CliOption("missed", "WHAT", "For times while the head was away or it was suspended: one job at once "
+    CliOption("missed", "WHAT", "For times while the head was down or it was suspended: one job at once "
               "(default), or none"),
-    CliOption("until", "TIME", "No time after this date makes a job; never: without an end"),
-    CliOption("runs", "N", "Make N jobs at most; 0: no limit (default)"),
+    CliOption("until", "TIME", "Create no job after this date; never: no end (default)"),
+    CliOption("runs", "N", "Create at most N jobs; 0: no limit (default)"),
     CliOption("keep", "N", "How many of the last times are listed, 1 to 100 (default: 10)"),
 )  # fmt: skip
 _JOB_SPELLINGS = {spelling for option in JOB_OPTIONS for spelling in option.spellings}
 _OF_JOB = (
     *grouped("The job", CliOption("jobfile", "FILE", "The job of this file")),
     *HOW_TO_READ,
-    CliOption("awareness", "WORD", "For what the job file asks in vain: reject, warn (default) or ignore"),
+    CliOption(
+        "awareness", "WORD", "For unsupported requests of the job file: reject, warn (default) or ignore"
+    ),
     KEY,
     *JOB_OPTIONS,
     *(option for option in TASK_OPTIONS if option.name not in _JOB_SPELLINGS),
@@ -232,7 +234,7 @@ COMMANDS = (
     CliCommand(
         "suspend",
         "NAME...",
-        "Let recurring jobs make no jobs until they are resumed",
+        "Suspend recurring jobs: they create no jobs until they are resumed",
         suspend,
         example="hn recurring suspend nightly",
     ),
@@ -240,7 +242,7 @@ COMMANDS = (
     CliCommand(
         "run",
         "NAME...",
-        "Make a job of each now, beside the schedule",
+        "Create a job of each now, in addition to the schedule",
         run,
         example="hn recurring run nightly",
     ),

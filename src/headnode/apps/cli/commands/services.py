@@ -208,7 +208,7 @@ def _keep_running(
         message, settings["nodes"] = message + _over(client, over), args.text("nodes")
     out.outcome(f"A {runs}.{message}", running | answer, running["cluster"])
     for lost in [name for name, value in settings.items() if value is not None]:
-        out.note(f"--{lost} has no effect on a head that runs: hn down first, then this again")
+        out.note(f"--{lost} has no effect, because the head runs already; stop it first: hn down")
     return 0
 
 

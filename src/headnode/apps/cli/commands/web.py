@@ -32,7 +32,9 @@ def open_console(args: Arguments, client: Client, out: Output) -> int:
         web_gateway.become_gateway(state, settings)
     if (running := web_gateway.ask_gateway(state, "login")) is not None:
         for lost in [name for name, value in settings.items() if value is not None]:
-            out.note(f"--{lost} has no effect on a gateway that runs: hn web --stop first, then this again")
+            out.note(
+                f"--{lost} has no effect, because the gateway runs already; stop it first: hn web --stop"
+            )
         answer = running
     else:
         answer = web_gateway.start_gateway(state, settings)

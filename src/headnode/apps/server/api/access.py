@@ -196,8 +196,8 @@ async def create_token(context: ServerContext, by: User, request: NewTokenReques
     if context.network is None and not request.web:
         raise WrongState(
             code="not-listening",
-            what="this head has no address for other machines",
-            fix="an administrator starts it with one: hn down; hn up --listen HOST",
+            what="the head does not listen for other machines",
+            fix="an administrator can start it again with: hn down; hn up --listen HOST",
         )
     user = by.name
     if request.user and request.user != by.name:

@@ -16,6 +16,7 @@ from headnode.core.model.bounds import JOB_FILE, JOBS, TASKS, TASKS_OF_FILE, Bou
 from headnode.core.model.errors import BadRequest, NotFound, Refused
 from headnode.core.model.job import DependencyLink, JobRequest, JobSpec
 from headnode.core.model.job_checks import check_job
+from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import ScriptOrigin, TaskSpec
 from headnode.core.model.template import DEFAULT_TEMPLATE
@@ -40,7 +41,7 @@ def unsupported_features(spec: JobSpec, site: SiteFeatures) -> tuple[ReportItem,
     if spec.notify_on_start or spec.notify_on_completion:
         items += [_unsupported("notification", what) for what in unsent_notices(spec, site.ways)]
     if spec.template and not site.templates and spec.template.lower() != DEFAULT_TEMPLATE.lower():
-        why = "has no effect: this cluster has no templates (hn template import)"
+        why = "has no effect: the cluster has no job templates (hn template import)"
         items.append(_unsupported("job template", f"{spec.template!r} {why}"))
     if site.licences is not None and (spec.licences or spec.alternatives):
         items += [_unsupported("licence", what) for what in _uncounted_licences(spec, site.licences)]
@@ -66,15 +67,15 @@ def unsent_notices(spec: JobSpec, settings: DeliverySettings) -> Iterator[str]:
     """Yield why no notification will be sent, for each such address of a job."""
     own = addresses(spec.email)
     if not own and not settings.domain:
-        yield "it names no address for its notices: add one with /emailaddress, or use `hn job wait`"
+        yield "the job names no address for notifications: add one with /emailaddress, or use `hn job wait`"
     for address in own:
         if is_hook(address, settings.hooks):
             continue
         if not is_mail(address):
-            allowed = f" or hooks at {', '.join(settings.hooks)}" if settings.hooks else ""
-            yield f"notices cannot go to {address!r}: name an address of mail{allowed}"
+            allowed = f", or a webhook below {', '.join(settings.hooks)}" if settings.hooks else ""
+            yield f"notifications cannot be sent to {address!r}: name an e-mail address{allowed}"
     if not settings.server and (any(map(is_mail, own)) or (not own and settings.domain)):
-        yield "this cluster sends no mail until an administrator sets EmailSmtpServer; use `hn job wait`"
+        yield "the cluster sends no e-mail until an administrator sets EmailSmtpServer; use `hn job wait`"
 
 
 _unsupported = partial(ReportItem, Fidelity.NOT_SUPPORTED)
@@ -100,7 +101,7 @@ def refuse_unfit(context: ServerContext, by: User, *specs: JobSpec, owner: str =
     in_the_way = _never_fits(context, requests)
     for number, (spec, request) in enumerate(zip(specs, requests, strict=True)):
         try:
-            _refuse_too_large(in_the_way.get(request, ()))
+            _refuse_too_large(request, in_the_way.get(request, ()))
         except Refused as no:
             raise about(no, spec, number, len(specs)) from None
 
@@ -126,7 +127,7 @@ def refuse_unfit_change(
     in_the_way = _never_fits(context, requests)
     reasons = in_the_way.get(requests[0], ())
     if former is None or reasons != in_the_way.get(requests[1], ()):
-        _refuse_too_large(reasons)
+        _refuse_too_large(requests[0], reasons)
 
 
 def _owner(by: User, spec: JobSpec) -> str:
@@ -162,14 +163,24 @@ def _request(context: ServerContext, owner: str, project: str, described: JobReq
     return replace(request, reservation=own, welcome=(own,), alternatives=others)
 
 
-def _refuse_too_large(reasons: tuple[Reason, ...]) -> None:
+def _refuse_too_large(request: JobRequest, reasons: tuple[Reason, ...]) -> None:
     if reasons:
         raise BadRequest(
             code="never-fits",
             what="the job can never run on this cluster: " + "; ".join(r.text for r in reasons),
-            fix="request what the cluster has: `hn node list`; for features and groups `hn node view NAME`; "
-            "for licences `hn cluster view`, for limits of users, projects and groups `hn cluster limits`",
+            fix=f"request what the cluster has; see: {', '.join(_where_to_look(request))}",
         )
+
+
+def _where_to_look(request: JobRequest) -> Iterator[str]:
+    """Yield the commands that show what the cluster has of the things that were requested."""
+    yield "hn node list"
+    if request.needs != ANY_NODE or request.node_groups or request.minimum_memory or request.memory:
+        yield "hn node view NAME (memory, features, groups)"
+    if request.licences:
+        yield "hn cluster view (licences)"
+    if request.limits:
+        yield "hn cluster limits (limits)"
 
 
 def users_named(by: User, specs: Iterable[JobSpec]) -> dict[str, User]:

@@ -360,8 +360,8 @@ def new_invitation(context: ServerContext) -> tuple[str, str]:
     if context.network is None:
         raise WrongState(
             code="not-listening",
-            what="this head has no address for other machines",
-            fix="start it with one: hn down; hn up --listen HOST",
+            what="the head does not listen for other machines",
+            fix="start it again with: hn down; hn up --listen HOST",
         )
     return context.network.invitation()
 

@@ -107,7 +107,7 @@ def _system(text: str) -> ResourceSystem:
     if system is None:
         raise BadRequest(
             code="resource-system",
-            what=f"{text!r} is no scheduler that jobs can be handed over to",
+            what=f"jobs cannot be handed over to {text!r}",
             fix=f"choose {SYSTEM_NAMES}",
         )
     return system
@@ -179,8 +179,8 @@ async def set_elastic_pool(context: ServerContext, by: User, request: SetElastic
     if context.network is None:
         raise WrongState(
             code="not-listening",
-            what="this head has no address at which the agents of allocations could join",
-            fix="start it with one: hn down; hn up --listen HOST",
+            what="the head does not listen for the agents of allocations",
+            fix="start it again with: hn down; hn up --listen HOST",
         )
     pool = (
         known.pool

@@ -120,7 +120,7 @@ class Verb(Generic[Arguments, Result]):
         if by.reads_only and (self.access.changes or self.kind is VerbKind.STREAM):
             raise NotAllowed(
                 code="reads-only",
-                what=f"the token of this request only reads, and {name!r} is more",
+                what=f"{name!r} is not allowed with a token that can only read",
                 fix="use a token with another role: hn token new",
             )
         near = near or (session and self.access.by_session) or (by.by_node and self.access.by_task)
@@ -131,11 +131,11 @@ class Verb(Generic[Arguments, Result]):
                 fix="log in on the head's machine and do it there",
             )
         if self.access.who is VerbUsers.ADMINISTRATOR:
-            must_administer(by, f"ask for {name!r}")
+            must_administer(by, f"use {name!r}")
         if self.access.who is VerbUsers.OPERATOR and not by.oversees:
             raise NotAllowed(
                 code="not-operator",
-                what=f"{by.name!r} may not ask for {name!r}",
+                what=f"{name!r} is for operators and administrators; {by.name!r} is neither",
                 fix="ask an operator or an administrator",
             )
 

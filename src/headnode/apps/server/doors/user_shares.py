@@ -268,6 +268,6 @@ def _too_many(most: int, *, full: bool) -> Unavailable:
     number = b.CONNECTIONS_OF_ALL.most if full else most
     return Unavailable(
         code="too-many-connections",
-        what=f"{whose} {number:,} connections to the head, and no more are possible",
+        what=f"{whose} {number:,} connections to the head, which is the maximum",
         fix="end some programs that use the head, or try again later",
     )

@@ -19,9 +19,15 @@ def why_none_accepts(need: ResolvedRequest, request: JobRequest, node_table: Nod
     first = min(why, key=lambda number: natural_order(node_table.names[number]))
     told = f"{node_table.names[first]} {why[first]}"
     if all(node_table.closed[number] for number in why):
-        one, all_ = "the only suitable node accepts no new jobs", "all {} suitable nodes accept no new jobs"
+        one, all_ = (
+            "the only suitable node accepts no new jobs",
+            "none of the {} suitable nodes accepts new jobs",
+        )
     else:
-        one, all_ = "the only suitable node does not accept it now", "no suitable node of {} accepts it now"
+        one, all_ = (
+            "the only suitable node does not accept the job now",
+            "none of the {} suitable nodes accepts the job now",
+        )
     return f"{one}: {told}" if len(why) == 1 else f"{all_.format(len(why))}; {told}"
 
 

@@ -21,8 +21,8 @@ def too_many_switches(need: ResolvedRequest, resources: FreeResources) -> Iterat
         for order in need.alternatives
     )
     leaves = f"{need.switches} leaf switch" if need.switches == 1 else f"{need.switches} leaf switches"
-    asked = f"the job asks for at most {leaves}"
     word = need.unit.word if need.minimum == 1 else f"{need.unit.word}s"
-    there = f"needs {need.minimum} {word}; such switches have {most or 'none'} of them free"
-    until = "" if need.patience == inf else f"; in {typed_span(need.patience)} any number will do"
-    yield Reason(Why.SWITCHES, f"{there}, and {asked}{until}")
+    needs = f"needs {need.minimum} {word} under at most {leaves}"
+    there = f"at most {most} would fit now" if most else "none would fit now"
+    until = "" if need.patience == inf else f"; in {typed_span(need.patience)} the job accepts any number"
+    yield Reason(Why.SWITCHES, f"{needs}; {there}{until}")
