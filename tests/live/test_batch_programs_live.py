@@ -333,3 +333,26 @@ def test_qsub_shows_the_id_of_its_job_though_the_head_goes_away_meanwhile(
         said = programs.said(f"HEADNODE_STATE={relay.state} qsub job.sh", tmp_path)
         assert relay.lost["jobs"] == 0
     assert str(head.ask("jobs", limit=1)["jobs"][0]["id"]) in re.findall("[0-9]+", said)
+
+
+def test_an_element_is_requeued_held_and_released_alone(
+    slurm: Programs, head: RealHead, tmp_path: Path
+) -> None:
+    script = f"echo >> {tmp_path}/starts$SLURM_ARRAY_TASK_ID; until [ -e {tmp_path}/go ]; do sleep 0.05; done"
+    (tmp_path / "x.sh").write_text(f"#!/bin/sh\n{script}\n")
+    job = int(slurm.said("sbatch --parsable --requeue --array=1-2 x.sh", tmp_path))
+    starts = [tmp_path / f"starts{number}" for number in (1, 2)]
+    head.until(lambda: all(file.exists() for file in starts))
+    slurm.said(f"scontrol requeue {job}_1", tmp_path)
+    head.until(lambda: len(starts[0].read_text()) == 2 and head.task(job, 1, 1)["state"] == "Running")
+    refused = slurm.run(f"scontrol hold {job}_1", tmp_path)
+    assert (refused.returncode, "only queued instances can be held" in refused.stderr) == (1, True)
+    slurm.said(f"scontrol requeuehold {job}_[1]", tmp_path)
+    head.until(lambda: head.task(job, 1, 1)["state"] == "Queued")
+    (tmp_path / "go").touch()
+    head.until(lambda: head.task(job, 1, 2)["state"] == "Finished")
+    unknown = slurm.run(f"scontrol hold {job}_9", tmp_path)
+    assert (unknown.returncode, "Invalid job id specified" in unknown.stderr) == (1, True)
+    slurm.said(f"scontrol release {job}_1", tmp_path)
+    assert head.wait(job)["state"] == "Finished"
+    assert [len(file.read_text()) for file in starts] == [3, 1]

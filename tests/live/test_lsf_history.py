@@ -219,6 +219,12 @@ def test_brequeue_lets_a_running_and_a_failed_job_run_again(lsf: Programs, tmp_p
     (tmp_path / "there").touch()
     assert lsf.said(f"brequeue -e {failed}", tmp_path) == f"Job <{failed}> is being requeued"
     until(lsf, failed, ["DONE"], tmp_path)
+    lsf.said(f"bkill {running}", tmp_path)
+    array = submitted(lsf, "bsub -r -J 'a[1-2]' sleep 1000", tmp_path)
+    until(lsf, array, ["RUN", "RUN"], tmp_path)
+    assert lsf.said(f"brequeue -H '{array}[2]'", tmp_path) == f"Job <{array}[2]> is being requeued"
+    lsf.head.until(lambda: lsf.head.task(array, 1, 2)["state"] == "Queued")
+    assert lsf.head.task(array, 1, 1)["state"] == "Running"
 
 
 def test_badmin_closes_and_opens_hosts(lsf: Programs, tmp_path: Path) -> None:

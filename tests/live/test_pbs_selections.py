@@ -96,10 +96,13 @@ def test_qrerun_of_an_array_repeats_what_has_not_finished(
     )
     job = pbs.said("qsub -J 1-2 job.sh", tmp_path).partition("[")[0]
     head.until(lambda: (tmp_path / "starts2").exists() and head.task(int(job), 1, 1)["state"] == "Finished")
-    element = pbs.run(f"qrerun {job}[2]", tmp_path)
-    assert (element.returncode, "name the whole job" in element.stderr) == (168, True), element
-    pbs.said(f"qrerun {job}[]", tmp_path)
+    element = pbs.run(f"qrerun {job}[1]", tmp_path)
+    assert (element.returncode, "nothing of it runs" in element.stderr) == (168, True), element
+    pbs.said(f"qrerun {job}[2]", tmp_path)
     head.until(lambda: len((tmp_path / "starts2").read_text()) == 2)
+    head.until(lambda: head.task(int(job), 1, 2)["state"] == "Running")
+    pbs.said(f"qrerun {job}[]", tmp_path)
+    head.until(lambda: len((tmp_path / "starts2").read_text()) == 3)
     (tmp_path / "go").touch()
     assert head.wait(int(job))["state"] == "Finished"
     assert len((tmp_path / "starts1").read_text()) == 1

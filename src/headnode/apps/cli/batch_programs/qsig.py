@@ -99,7 +99,10 @@ def _send(action: str, target: str, source: JobSource) -> "tuple[str, str, int] 
         elif not numbers:
             source.client.ask("signal_job", job=job, signal=action)
         elif action == _RERUN:
-            for one in elements_of(source, job, numbers, ("Running",)):
+            running = elements_of(source, job, numbers, ("Running",))
+            if not running:
+                return "Request invalid for state of job", "nothing of it runs", _WRONG_STATE
+            for one in running:
                 source.client.ask("requeue_task", job=one["job"], task=one["task"], instance=one["instance"])
         else:
             return "Request invalid for state of job", "name the whole job", _WRONG_STATE
