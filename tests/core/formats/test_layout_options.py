@@ -7,7 +7,7 @@ from headnode.core.formats.fidelity import Fidelity, lossy_items
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import JobSpec
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
-from headnode.core.model.task import TaskSpec
+from headnode.core.model.task import ScriptOrigin, TaskSpec
 
 
 def named(option: str) -> str:
@@ -37,6 +37,18 @@ def test_the_least_sockets_cores_and_threads_select_the_nodes(option: str, needs
 def test_an_option_that_comes_later_takes_the_place_of_an_earlier_one() -> None:
     spec, _ = read_script("#!/bin/sh\n#SBATCH -B 2:8:2\n#SBATCH --cores-per-socket=1\ntrue\n")
     assert spec.needs == NodeNeeds(minimum_sockets=2, minimum_threads_per_core=2)
+
+
+def test_the_threads_of_a_core_may_be_asked_for_in_the_shell() -> None:
+    shell = ScriptOrigin(words=("x",), environment={"SBATCH_THREADS_PER_CORE": "2"})
+    spec, _ = read_script("#!/bin/sh\n#SBATCH -n 4 --threads-per-core=1\ntrue\n", shell)
+    assert spec.needs == NodeNeeds(minimum_threads_per_core=2)
+
+
+def test_contiguous_nodes_are_asked_for_and_written() -> None:
+    spec, report = read_script("#!/bin/sh\n#SBATCH -N 2 --contiguous\ntrue\n")
+    assert (spec.contiguous, lossy_items(report)) == (True, ())
+    assert b"#SBATCH --contiguous\n" in write_script(spec, BatchSystem.SLURM)[0]
 
 
 @pytest.mark.parametrize(

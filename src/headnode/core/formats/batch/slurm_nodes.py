@@ -5,18 +5,17 @@ Source:  Slurm, sbatch(1), "OPTIONS".
 
 from typing import Final
 
-from headnode.core.formats.batch.draft import BatchDraft
+from headnode.core.formats.batch.draft import BatchDraft, Reader
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.batch.slurm import slurm_seconds
 from headnode.core.formats.fidelity import Fidelity
 
 _THREADS: Final = "tasks may run on two threads of one core: each thread is a processor"
-_LAYOUT: Final = {
-    "--sockets-per-node": ("minimum_sockets",),
-    "--cores-per-socket": ("minimum_cores_per_socket",),
-    "--threads-per-core": ("minimum_threads_per_core",),
-    "--extra-node-info": ("minimum_sockets", "minimum_cores_per_socket", "minimum_threads_per_core"),
-}
+_SOCKETS, _CORES, _HARDWARE_THREADS = (
+    "minimum_sockets",
+    "minimum_cores_per_socket",
+    "minimum_threads_per_core",
+)
 
 
 def read_hint(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
@@ -32,23 +31,36 @@ def read_hint(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa
         )
 
 
-def read_layout(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    """Read the least number of sockets, cores of each and threads of each: every node has 1 of each."""
-    fields, parts = _LAYOUT[place.name], text.split(":")
-    if len(parts) > len(fields):
-        place.refuse(
-            f"{text[:60]!r} has {len(parts)} numbers, not {len(fields)} at most",
-            "write sockets:cores:threads, for example 2:16:1" if fields[1:] else "write one number",
-        )
-    asked = {field: 1 if part == "*" else place.number(part, 1) for field, part in zip(fields, parts)}  # noqa: B905
-    for field in fields:
-        draft.needs.pop(field, None)  # of a script, where the command line counts more
-    draft.needs |= {field: least for field, least in asked.items() if least > 1}
-    what = "nodes with at least so many" if max(asked.values()) > 1 else "every node has that"
-    if "minimum_threads_per_core" in asked:
-        place.report(Fidelity.APPROXIMATED, f"{what}; {_THREADS}")
-    else:
-        place.report(Fidelity.TRANSLATED, what)
+def _layout(*fields: str) -> Reader:
+    """Return the reader of the least number of each of these fields of needs: every node has 1 of each."""
+
+    def read(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+        parts = text.split(":")
+        if len(parts) > len(fields):
+            place.refuse(
+                f"{text[:60]!r} has {len(parts)} numbers, not {len(fields)} at most",
+                "write sockets:cores:threads, for example 2:16:1" if fields[1:] else "write one number",
+            )
+        asked = {
+            field: 1 if part == "*" else place.number(part, 1)
+            for field, part in zip(fields, parts, strict=False)
+        }
+        for field in fields:
+            draft.needs.pop(field, None)  # of a script, where the command line counts more
+        draft.needs |= {field: least for field, least in asked.items() if least > 1}
+        what = "nodes with at least so many" if max(asked.values()) > 1 else "every node has that"
+        if _HARDWARE_THREADS in asked:
+            place.report(Fidelity.APPROXIMATED, f"{what}; {_THREADS}")
+        else:
+            place.report(Fidelity.TRANSLATED, what)
+
+    return read
+
+
+read_sockets = _layout(_SOCKETS)
+read_cores = _layout(_CORES)
+read_threads = _layout(_HARDWARE_THREADS)
+read_all = _layout(_SOCKETS, _CORES, _HARDWARE_THREADS)
 
 
 def read_tasks_of_core(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
