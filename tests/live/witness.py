@@ -272,7 +272,7 @@ def is_met(condition: Condition, parent: HeadAnswer) -> bool:
             return parent.over in ("failed", "canceled") and not parent.skipped
         case Condition.ON_EXIT:
             return bool(parent.over)
-        case Condition.ON_START:
+        case Condition.ON_START | Condition.ON_CORRESPONDING:
             return parent.has_started
 
 

@@ -37,7 +37,7 @@ def fates(world: World, *jobs: JobId) -> dict[int, ParentOutcome]:
 def follow(world: World, task: TaskSpec, *parents: JobId) -> JobId:
     spec = JobSpec(tasks=(task,), after_corresponding=parents)
     events = world.do(CreateJob(by=ROOT, spec=spec, submit=True, parents=fates(world, *parents)))
-    return events[0].job  # type: ignore[union-attr]
+    return events[0].job  # type: ignore[attr-defined]
 
 
 def numbers(world: World, job: JobId) -> list[int]:
@@ -110,7 +110,7 @@ def test_a_job_gives_its_processors_back_until_the_next_element_may_start() -> N
     assert numbers(world, second) == [2]
     world.end(second, 1, 2)
     assert world.record(second).state is JobState.FINISHED
-    assert world.record(second).run.auto_requeues == 0  # type: ignore[union-attr]
+    assert world.record(second).run.auto_requeues == 0
     world.check_replay()
 
 

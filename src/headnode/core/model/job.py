@@ -101,8 +101,7 @@ def units_in(request: CountsUnits, processors: int, facts: NodeFacts | None) -> 
 
 def processors_for(request: CountsUnits, units: int, facts: NodeFacts) -> int:
     """Return how many processors of a node so many units are; a part of a socket counts as all of it."""
-    unit = request.unit
-    if unit is UnitType.GPU:
+    if (unit := request.unit) is UnitType.GPU:
         return units * request.processors_per_gpu
     if unit is UnitType.NODE:
         return units * facts.processors
@@ -392,11 +391,10 @@ DEPENDENCY_FIELDS = {
 def dependencies(spec: JobSpec) -> Iterator[tuple[int, Condition]]:
     """Yield the id of every job that a job or an instance of it waits for, with what must become of it."""
     for condition, field in DEPENDENCY_FIELDS.items():
-        for parent in getattr(spec, field):
-            yield parent, condition
+        yield from ((parent, condition) for parent in getattr(spec, field))
 
 
 def parents(spec: JobSpec, *, of_instances: bool = False) -> tuple[int, ...]:
     """Return the ids of the jobs that a job waits for, each once; with those that only its instances do."""
-    more = (*spec.after_start, *spec.after_corresponding) if of_instances else spec.after_start
-    return tuple(dict.fromkeys((*spec.parents, *spec.after_failure, *spec.after_exit, *more)))
+    more = spec.after_corresponding if of_instances else ()
+    return tuple(dict.fromkeys(spec.parents + spec.after_failure + spec.after_exit + spec.after_start + more))

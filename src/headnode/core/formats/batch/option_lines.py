@@ -11,6 +11,7 @@ from typing import Final
 from headnode.core.formats.batch.gpus import grid_engine_gpus, lsf_gpus, lsf_span, slurm_gpus
 from headnode.core.formats.batch.lines import LIMIT_OPTIONS, BatchSystem
 from headnode.core.formats.batch.signal_lines import grid_engine_signal, lsf_signal, slurm_signal
+from headnode.core.formats.batch.slurm_nodes import lines_of_nodes
 from headnode.core.formats.fidelity import Fidelity, LossReport
 from headnode.core.model import bounds
 from headnode.core.model.job import Condition, JobSpec, UnitType
@@ -88,30 +89,12 @@ def _own_error(task: TaskSpec) -> str:
     return "" if task.standard_error == task.standard_output else task.standard_error
 
 
-def _slurm_nodes(spec: JobSpec, task: TaskSpec) -> Iterator[str]:
-    one = spec.single_node or (task.distribution is None and task.minimum == 1)
-    if task.distribution is not None and task.distribution.nodes:
-        yield f"--nodes={task.distribution.nodes}"
-    elif task.distribution is not None and task.distribution.per_node:
-        if spec.unit is not UnitType.GPU:
-            yield f"--ntasks-per-node={task.distribution.per_node}"
-    elif one and (task.minimum > 1 or spec.unit is UnitType.GPU):
-        yield "--nodes=1"
-    yield from _texts(
-        {
-            "--sockets-per-node": str(spec.needs.minimum_sockets or ""),
-            "--cores-per-socket": str(spec.needs.minimum_cores_per_socket or ""),
-            "--threads-per-core": str(spec.needs.minimum_threads_per_core or ""),
-        }
-    )
-
-
 def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
     yield from _texts({"--job-name": spec.name, "--account": spec.project, "--qos": spec.template})
     if task.minimum != task.maximum:
         losses.add(Fidelity.APPROXIMATED, "task", f"it has {task.minimum} {spec.unit.word}s, and never more")
     yield from slurm_gpus(spec, task, losses) if spec.unit is UnitType.GPU else (f"--ntasks={task.minimum}",)
-    yield from _slurm_nodes(spec, task)
+    yield from lines_of_nodes(spec, task)
     if spec.run_time != FOREVER:
         yield f"--time={_slurm_clock(spec.run_time)}"
     if task.kind is TaskType.SWEEP:

@@ -1,14 +1,17 @@
-"""What options of sbatch ask of nodes: their disk, processors, threads and switches.
+"""The options of sbatch for nodes: their disk, processors, sockets, threads and switches.
 
 Source:  Slurm, sbatch(1), "OPTIONS".
 """
 
+from collections.abc import Iterator
 from typing import Final
 
 from headnode.core.formats.batch.draft import BatchDraft, Reader
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.batch.slurm import slurm_seconds
 from headnode.core.formats.fidelity import Fidelity
+from headnode.core.model.job import JobSpec, UnitType
+from headnode.core.model.task import TaskSpec
 
 _THREADS: Final = "tasks may run on two threads of one core: each thread is a processor"
 _SOCKETS, _CORES, _HARDWARE_THREADS = (
@@ -93,3 +96,23 @@ def read_switches(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 def read_least_processors(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["minimum_processors_per_node"] = place.number(text, 1)
     place.report(Fidelity.TRANSLATED, "each node of the job has at least so many processors")
+
+
+def lines_of_nodes(spec: JobSpec, task: TaskSpec) -> Iterator[str]:
+    """Yield the options that say on how many nodes a job runs, and what these have at least."""
+    one, layout = spec.single_node or (task.distribution is None and task.minimum == 1), task.distribution
+    if layout is not None and layout.nodes:
+        yield f"--nodes={layout.nodes}"
+    elif layout is not None and layout.per_node:
+        if spec.unit is not UnitType.GPU:
+            yield f"--ntasks-per-node={layout.per_node}"
+    elif one and (task.minimum > 1 or spec.unit is UnitType.GPU):
+        yield "--nodes=1"
+    needs = spec.needs
+    for option, least in (
+        ("--sockets-per-node", needs.minimum_sockets),
+        ("--cores-per-socket", needs.minimum_cores_per_socket),
+        ("--threads-per-core", needs.minimum_threads_per_core),
+    ):
+        if least:
+            yield f"{option}={least}"

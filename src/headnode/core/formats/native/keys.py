@@ -26,9 +26,8 @@ from headnode.core.model.fields import OPTIONS_OF_JOBS, OPTIONS_OF_TASKS
 from headnode.core.model.job import HeldAmounts, UnitType
 from headnode.core.model.task import Distribution, ResourceLimit, StagedFile
 
+_MEGABYTE, MAX_INTEGER = 2**20, 2**63 - 1  # the second is the largest of TOML
 _SPEED = re.compile(r"\s*([0-9]{1,9}(?:\.[0-9]{1,9})?)\s*([mg])hz\s*\Z", re.IGNORECASE)
-_MEGABYTE = 2**20
-MAX_INTEGER = 2**63 - 1  # that TOML has
 Features = tuple[tuple[str, ...], ...]
 Limits = tuple[ResourceLimit, ...]
 
@@ -281,14 +280,14 @@ SIZES = {f"{unit}s": unit for unit in UnitType}
 _VALUES = {**VALUES, **RESOURCE_VALUES}
 
 _NEEDS_ORDER = """features lacking architecture system only_nodes avoid_nodes node_patterns avoid_patterns
-    feature_patterns node_memory node_disk node_swap node_virtual node_speed node_processors
-    sockets_per_node cores_per_socket threads_per_core"""
+    feature_patterns node_memory node_disk node_swap node_virtual node_speed node_processors sockets_per_node
+    cores_per_socket threads_per_core"""
 _JOB_ORDER = f"""name description job_group project template priority run_time minimum_run_time processors
     sockets nodes gpus processors_per_gpu exclusive single_node together run_until_canceled
     requested_nodes excluded_nodes node_groups node_group_op processors_per_node memory_per_node
     process_memory held {_NEEDS_ORDER}
-    order_by licences parents after_failure after_exit after_start after_corresponding named_parents singleton
-    hold_until holds end_by switches switches_wait contiguous reservation signal suspendable
+    order_by licences parents after_failure after_exit after_start after_corresponding named_parents
+    singleton hold_until holds end_by switches switches_wait contiguous reservation signal suspendable
     preemptable interactive resource_limits valid_exit_codes fail_on_task_failure fail_dependent_tasks
     task_retry_limit storage_base transfer_attempts notify_on_start notify_on_completion email run_as"""
 _TASK_ORDER = f"""name command sweep type processors sockets nodes gpus run_time depends_on work_directory
