@@ -1,7 +1,5 @@
 """Elements of arrays with real processes: one waits for another, is held, and is requeued while it runs."""
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,14 +8,6 @@ from headnode.core.model.errors import WrongState
 from heads import RealHead, shared_head_fixture
 
 head = shared_head_fixture(processors=4)
-PATIENCE = 60.0  # seconds
-
-
-def eventually(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def submit(head: RealHead, text: str) -> int:
@@ -41,7 +31,7 @@ def test_an_element_of_aftercorr_runs_while_another_of_the_first_array_still_doe
     told = head.ask("explain_job", job=second)["reasons"]
     assert f"{second}.1.1 waits for the instance of its number in job {first}" in str(told)
     (tmp_path / "go2").touch()
-    eventually((tmp_path / "ran2").exists)
+    head.until((tmp_path / "ran2").exists)
     assert not (tmp_path / "ran1").exists()
     assert head.ask("job", job=first)["job"]["state"] == "Running"
     (tmp_path / "go1").touch()
@@ -65,17 +55,17 @@ def test_a_running_element_is_requeued_and_held_alone(head: RealHead, tmp_path: 
     def state(number: int) -> str:
         return str(head.ask("task", job=job, task=1, instance=number)["task"]["state"])
 
-    eventually(lambda: starts(1) == starts(2) == 1)
+    head.until(lambda: starts(1) == starts(2) == 1)
     head.ask("requeue_task", job=job, task=1, instance=1)
-    eventually(lambda: starts(1) == 2)
-    eventually(lambda: state(1) == "Running")
+    head.until(lambda: starts(1) == 2)
+    head.until(lambda: state(1) == "Running")
     with pytest.raises(WrongState, match="only queued instances can be held"):
         head.ask("hold_task", job=job, task=1, instance=1)
     head.ask("hold_task", job=job, task=1, instance=1, requeue=True)
-    eventually(lambda: state(1) == "Queued")
+    head.until(lambda: state(1) == "Queued")
     (tmp_path / "go").touch()
-    eventually(lambda: state(2) == "Finished")
-    eventually(lambda: head.ask("job", job=job)["job"]["state"] == "Queued")
+    head.until(lambda: state(2) == "Finished")
+    head.until(lambda: head.ask("job", job=job)["job"]["state"] == "Queued")
     assert f"{job}.1.1 is held" in str(head.ask("explain_job", job=job)["reasons"])
     assert (starts(1), starts(2)) == (2, 1)
     head.ask("release_task", job=job, task=1, instance=1)
