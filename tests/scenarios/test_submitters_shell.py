@@ -119,6 +119,26 @@ def test_a_batch_script_that_an_editor_marked_with_its_encoding_is_a_batch_scrip
     assert (work / "marked.out").read_text() == "it ran\n"
 
 
+@pytest.mark.parametrize("program", ["no-such.sbatch", "bin/no-such", "./no-such"])
+def test_the_name_of_a_script_that_is_not_here_is_noted(state: Path, work: Path, program: str) -> None:
+    said = hn("job", "submit", program, state=state, cwd=work)
+    assert said.returncode == 0
+    assert (
+        f"there is no file {program!r} here; the job runs a program of that name on its node" in said.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    "words", [("true",), ("echo a.b",), ("/no/such.sh",), ("./here.sh",), ("env", "no.sh")]
+)
+def test_a_program_is_submitted_without_a_note_where_it_is_here_or_cannot_be_told(
+    state: Path, work: Path, words: tuple[str, ...]
+) -> None:
+    (work / "here.sh").write_text("#!/bin/sh\n")
+    (work / "here.sh").chmod(0o755)
+    assert "there is no file" not in hn("job", "submit", *words, state=state, cwd=work).stderr
+
+
 def test_job_files_keep_the_home_directory(state: Path, work: Path) -> None:
     (work / "job.xml").write_text('<Job><Tasks><Task CommandLine="pwd"/></Tasks></Job>')
     said = hn("job", "submit", "--wait", "job.xml", state=state, cwd=work)

@@ -58,6 +58,20 @@ def note_directory(task: "dict[str, Any]", args: Arguments, out: Output) -> None
         out.note(f"it runs in {current if 'workdir' in task else 'your home directory'}")
 
 
+def note_missing_program(program: str, task: "dict[str, Any]", args: Arguments, out: Output) -> None:
+    """Tell people that what looks like the name of a script is no file here: the node may have it."""
+    named = ("." in program or "/" in program) and not program.startswith("/")
+    if not named or any(mark in program for mark in " \t\n;|&$%*~{"):
+        return
+    runs_here = "workdir" in task and "workdir" not in args.options
+    if not runs_here or not out.for_people or args.hpc_pack:
+        return
+    import shutil
+
+    if not os.path.lexists(program) and shutil.which(program) is None:
+        out.note(f"there is no file {program!r} here; the job runs a program of that name on its node")
+
+
 def _variables(args: Arguments, wanted: str) -> "dict[str, str]":
     """Return the variables of this shell that the user asks for, or else the cluster."""
     if "envall" in args.options:

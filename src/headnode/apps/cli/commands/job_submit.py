@@ -14,7 +14,7 @@ from headnode.apps.cli.job_files import (
 )
 from headnode.apps.cli.options import Arguments, CliOption, grouped, usage
 from headnode.apps.cli.output import Output
-from headnode.apps.cli.shell import ENV_ALL, apply_shell, note_directory, remember
+from headnode.apps.cli.shell import ENV_ALL, apply_shell, note_directory, note_missing_program, remember
 from headnode.apps.cli.terms import FILES, JOB_OPTIONS, TASK_OPTIONS, job_terms, only_task_terms
 from headnode.apps.client.client import Client
 
@@ -87,6 +87,7 @@ def run(args: Arguments, client: Client, out: Output) -> int:
         _print_submitted(jobs, answer, out)
     for task in request.get("tasks", ()):
         note_directory(task, args, out)
+        note_missing_program(args.words[0], task, args, out)
     return _wait(jobs, client, out) if waits else 0
 
 
