@@ -110,6 +110,7 @@ class ListedJob(JobObject, frozen=True):
     command: str  # of the first task, cut
     nodes: str  # a node set: its nodes now, or at its end
     held: bool  # it has a hold, or its earliest start is later
+    held_until: float | None  # its earliest start, if that is later
     pending_kind: str  # priority, processors, node, dependency, hold, ...: that of `pending_reason`, or ""
     array: str  # the numbers of its instances, as batch scripts write them: 1-9:2%4; empty: it is no array
     node_groups: list[str]

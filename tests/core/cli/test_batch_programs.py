@@ -285,7 +285,7 @@ def test_every_option_that_is_given_chooses_jobs_and_an_empty_one_none(words: li
         ({}, "PENDING", "None"),
         ({"pending_kind": "processors", "pending_reason": "needs 2"}, "PENDING", "Resources"),
         ({"pending_kind": "hold", "pending_reason": "it has the hold 'user'"}, "PENDING", "JobHeldUser"),
-        ({"pending_kind": "hold", "pending_reason": "it is held until 5"}, "PENDING", "BeginTime"),
+        ({"pending_kind": "hold", "held_until": 5.0}, "PENDING", "BeginTime"),
         ({"pending_kind": "dependency", "pending_reason": "waits"}, "PENDING", "Dependency"),
         (
             {"pending_kind": "policy", "pending_reason": "waits for the next scheduling pass"},
@@ -306,24 +306,24 @@ def test_states_and_reasons_have_slurm_s_words(more: dict[str, Any], state: str,
 
 
 @pytest.mark.parametrize(
-    ("what", "name"),
+    ("path", "name"),
     [
-        ("user 'ada' may have 2 submitted jobs at once and has 2", "QOSMaxSubmitJobPerUserLimit"),
-        ("project 'chem' may have 2 submitted jobs at once and has 2", "AssocGrpSubmitJobsLimit"),
-        ("group 'staff' may have 2 submitted jobs at once and has 2", "QOSGrpSubmitJobsLimit"),
-        ("job 2: project 'chem' may have 2 submitted jobs at once and has 2", "AssocGrpSubmitJobsLimit"),
+        (("user",), "QOSMaxSubmitJobPerUserLimit"),
+        (("project",), "AssocGrpSubmitJobsLimit"),
+        (("group",), "QOSGrpSubmitJobsLimit"),
+        (("submissions", 1, "project"), "AssocGrpSubmitJobsLimit"),
+        ((), "QOSMaxSubmitJobPerUserLimit"),
     ],
 )
-def test_a_submit_limit_that_refuses_has_slurm_s_name(what: str, name: str) -> None:
-    told = sbatch.in_words_of_slurm(WrongState(code="limit", what=what, fix="wait"))
-    assert (told.lines[0], told.lines[2:], told.status) == (name, (what, "wait"), 1)
+def test_a_submit_limit_that_refuses_has_slurm_s_name(path: tuple[str | int, ...], name: str) -> None:
+    told = sbatch.in_words_of_slurm(WrongState(code="limit", what="it has 2", fix="wait", path=path))
+    assert (told.lines[0], told.lines[2:], told.status) == (name, ("it has 2", "wait"), 1)
 
 
 @pytest.mark.parametrize("scope", ["user", "project", "group"])
 def test_a_submit_limit_that_refuses_has_the_sentence_of_pbs(scope: str) -> None:
-    what = f"{scope} 'ada' may have 2 submitted jobs at once and has 2"
-    told = qsub.in_words_of("pbs", WrongState(code="limit", what=what, fix="wait"))
-    assert told.lines == (f"would exceed complex's per-{scope} limit", what, "wait")
+    told = qsub.in_words_of("pbs", WrongState(code="limit", what="it has 2", fix="wait", path=(scope,)))
+    assert told.lines == (f"would exceed complex's per-{scope} limit", "it has 2", "wait")
     assert (told.status, told.prefix) == (38, "")
 
 
@@ -382,8 +382,7 @@ def test_no_element_of_an_array_runs_before_its_task_does() -> None:
 
 def test_a_job_that_waits_for_a_date_is_expected_then() -> None:
     known = source()
-    known._details[7] = {"hold_until": 9e8}
-    dated = listed(pending_kind="hold", pending_reason="it is held until x")
+    dated = listed(pending_kind="hold", held_until=9e8)
     assert expected_start(BatchRow(known, dated)) == 9e8
     held = listed(pending_kind="hold", pending_reason="it has the hold 'user'", expected=None)
     assert expected_start(BatchRow(known, held)) is None

@@ -1,5 +1,7 @@
 """Limits of users and projects: what counts as submitted, and what the jobs of the head take of them."""
 
+import re
+
 import pytest
 from msgspec.structs import replace
 from test_validating_jobs import filtering_world, validated
@@ -51,6 +53,8 @@ def refused(world: World, *commands: object) -> str:
     with pytest.raises(WrongState) as no:
         world.do(*commands)
     assert (no.value.code, bool(no.value.fix)) == ("limit", True)
+    (scope,) = re.findall(r"(user|project|group) '", no.value.what)
+    assert no.value.path[-1] in (scope, "run_time")
     return no.value.what
 
 

@@ -139,7 +139,7 @@ class LimitIndex:
         """Refuse the submission of jobs, each of a user and project, that is above a limit.
 
         before:  jobs that are to be submitted before these, counted; these are added to it
-        Raises:  WrongState ``limit``.
+        Raises:  WrongState ``limit``; its path is the scope: ``user``, ``project`` or ``group``.
         Cost:    O(jobs) for the first one; then O(1) for each job.
         """
         if not self.counts_submitted:
@@ -159,6 +159,7 @@ class LimitIndex:
                     code="limit",
                     what=f"{scope} {name!r} may have {jobs} at once and has {there}{wanted}",
                     fix="submit again when some jobs have ended; a sweep counts as one job",
+                    path=(scope.value,),
                 )
         for each, count in more.items():
             before[each] = before.get(each, 0) + count

@@ -261,7 +261,7 @@ class BatchRow:
         if job["state"] == "Running":
             return "JobArrayTaskLimit" if "%" in job["array"] else "Resources"
         if job["pending_kind"] == "hold":
-            return "BeginTime" if job["pending_reason"].startswith("it is held until") else "JobHeldUser"
+            return "JobHeldUser" if job.get("held_until") is None else "BeginTime"
         if job["pending_reason"] == NOT_CONSIDERED:
             return "None"
         limit = ",".join(job.get("pending_limit", "").split(",")[:2])

@@ -215,7 +215,8 @@ def in_words_of_slurm(
 
 def limited_scope(refused: "HeadnodeError") -> str:
     """Return whose limit refused a job: ``user``, ``project`` or ``group``."""
-    return next((scope for scope in ("project", "group") if f"{scope} '" in refused.what), "user")
+    scope = str(refused.path[-1]) if refused.path else ""
+    return scope if scope in _SUBMIT_LIMITS else "user"
 
 
 def _print_expected_start(client: Client, request: "dict[str, Any]") -> None:

@@ -100,7 +100,7 @@ def expected_start(row: BatchRow) -> float | None:
     if row.started is not None:
         return row.started
     if row.reason == "BeginTime":
-        until: float | None = row.source.detail(row.id).get("hold_until")
+        until: float | None = row.job["held_until"]
         return until
     expected = row.job.get("expected") or {}
     return expected.get("p50") or expected.get("promise")

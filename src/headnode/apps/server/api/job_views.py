@@ -314,7 +314,7 @@ Listed = TypeVar("Listed", bound=ListedJob)
 def job_in_list(kind: type[Listed], context: ServerContext, job: FoundJob, **more: Any) -> Listed:
     """Return a job as lists show it, with `more` fields of its kind."""
     brief, record, reason = context.briefs.of(job), job.record, context.reason_to_wait(job.record)
-    nodes = _nodes_of(job)
+    nodes, held_until = _nodes_of(job), context.cluster.queue.held.get(record.id)
     return show.job_object(
         kind,
         record,
@@ -327,7 +327,8 @@ def job_in_list(kind: type[Listed], context: ServerContext, job: FoundJob, **mor
         node_count=len(nodes) or brief.nodes,
         command=brief.command,
         nodes=",".join(folded_names(nodes)),
-        held=record.state.is_queued and bool(record.holds or record.id in context.cluster.queue.held),
+        held=record.state.is_queued and (bool(record.holds) or held_until is not None),
+        held_until=held_until,
         expected=expected_object(context, record),
         **more,
     )
