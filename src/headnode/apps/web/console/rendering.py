@@ -1,7 +1,7 @@
 """Templates, a page as HTML or as the data that it shows, and how values are written on pages."""
 
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
@@ -57,7 +57,7 @@ def with_times(text: object, now: float) -> Markup:
     pieces, end = [], 0
     for match in _INSTANT.finditer(str(text)):
         try:
-            at = datetime.fromisoformat(match[0]).timestamp()
+            at = datetime.fromisoformat(match[0]).astimezone(UTC).timestamp()
             times = instant(at), instant_short(at, now)
         except (ValueError, OverflowError):
             continue  # of a name that only looks like one

@@ -161,6 +161,8 @@ class _TaskLines:
             if text != text.strip() or text.endswith("\\"):
                 self._add(Fidelity.NOT_SUPPORTED, f"{name}: blanks around it, or a backslash at its end")
                 text = text.strip().rstrip("\\")
+            elif name == "initialdir" and text and posixpath.normpath(text) != text:
+                self._add(Fidelity.TRANSLATED, f"initialdir: it is read as {posixpath.normpath(text)!r}")
             yield name, text
 
     def _files(self) -> Iterator[tuple[str, str]]:
