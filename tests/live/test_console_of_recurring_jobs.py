@@ -136,7 +136,9 @@ def test_the_page_shows_a_recurring_job_that_ends_with_the_last_second_there_is(
     head: RealHead, browser: httpx.Client
 ) -> None:
     end = bounds.TIME.most
-    made = head.ask("create_recurring_job", tasks=[{"command": "true"}], schedule="@daily", end=end)
+    made = head.ask(
+        "create_recurring_job", name="for-ever", tasks=[{"command": "true"}], schedule="@daily", end=end
+    )
     page = browser.get(f"/recurring/{made['recurring_job']['number']}")
     assert page.status_code == 200
     assert 'value="10000-01-01T08:59"' in page.text
