@@ -73,7 +73,7 @@ def test_many_calls_are_a_few_jobs_and_nothing_is_polled(head: RealHead, tmp_pat
             futures = [executor.submit(pow, n, 2) for n in range(calls)]
             assert [future.result(5 * PATIENCE) for future in futures] == [n**2 for n in range(calls)]
         jobs = relay.asked["submit_job"]
-        assert jobs + relay.asked["add_tasks"] <= 20
+        assert jobs + relay.asked["add_tasks"] <= max(20, calls // 20)  # more where this process gets no time
         assert jobs <= relay.asked["watch_jobs"] <= jobs + relay.asked["add_tasks"]
         assert set(relay.asked) <= {"submission_defaults", "submit_job", "add_tasks", "watch_jobs"}
         assert sum(job.tasks.finished for job in client.jobs(name="many")) == calls
