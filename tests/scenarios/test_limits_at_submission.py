@@ -52,7 +52,7 @@ def test_many_submissions_for_all_or_none_are_refused_at_the_first_that_has_no_r
             WrongState, match=r"submission 4 of 4: project 'wind' may have 2 submitted jobs"
         ) as no:
             await submit(scene, wind, GOOD, wind, wind, all_or_none=True)
-        assert (no.value.code, no.value.path) == ("limit", ("submissions", 3))
+        assert (no.value.code, no.value.path) == ("limit", ("submissions", 3, "project"))
         assert not scene.engine.cluster.jobs
 
     run(tmp_path, story)
