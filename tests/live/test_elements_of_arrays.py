@@ -1,9 +1,12 @@
 """Elements of arrays with real processes: one waits for another, is held, and is requeued while it runs."""
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
+from headnode.apps.cli.batch_programs.rows import JobSource, rows_of
+from headnode.apps.client.client import Client
 from headnode.core.model.errors import WrongState
 from heads import RealHead, shared_head_fixture
 
@@ -66,7 +69,14 @@ def test_a_running_element_is_requeued_and_held_alone(head: RealHead, tmp_path: 
     (tmp_path / "go").touch()
     head.until(lambda: state(2) == "Finished")
     head.until(lambda: head.ask("job", job=job)["job"]["state"] == "Queued")
-    assert f"{job}.1.1 is held" in str(head.ask("explain_job", job=job)["reasons"])
+    (reason,) = head.ask("explain_job", job=job)["reasons"][:1]
+    assert (reason["kind"], reason["subject"]) == ("hold", f"{job}.1.1")
+    assert f"{job}.1.1 is held; release it: hn task release {job}.1.1" in reason["text"]
+    (listed,) = [each for each in head.ask("jobs")["jobs"] if each["id"] == job]
+    with closing(Client(str(head.state))) as client:
+        held, finished = rows_of(JobSource(client), listed, expand=False)
+        assert (held.numbers, held.state, held.reason) == ("1", "PENDING", "JobHeldUser")
+        assert (finished.number, finished.state) == (2, "COMPLETED")
     assert (starts(1), starts(2)) == (2, 1)
     head.ask("release_task", job=job, task=1, instance=1)
     assert head.wait(job)["state"] == "Finished"

@@ -61,7 +61,7 @@ def test_a_job_waits_for_the_only_node_that_has_its_cores_and_says_why_no_other_
     assert shown.split() == ["PENDING", "2", "2", "*", "2:2:*"]
     lines = slurm.said(f"scontrol show job {job}", tmp_path).split()
     assert {"ReqB:S:C:T=0:2:2:*", "Socks/Node=2"} <= {*lines}
-    assert "has 1 sockets; at least 2 are requested" in str(nodes.ask("explain_job", job=job))
+    assert "has 1 socket; at least 2 are requested" in str(nodes.ask("explain_job", job=job))
     nodes.ask("cancel_job", job=holds, force=True)
     assert ran_on(nodes, slurm, job, tmp_path) == "b"
 

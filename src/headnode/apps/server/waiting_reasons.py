@@ -372,5 +372,5 @@ def instance_reasons(record: JobRecord, index: int, progress: TaskProgress) -> l
             f", and {len(waits.held) - 1:,} others" if len(waits.held) > 1 else "",
         )
         text = f"{task}.{first} is held{more}; release it: hn task release {task}.{first}"
-        reasons.append(Reason(Why.DEPENDENCY, text))
+        reasons.append(Reason(Why.HOLD, text, f"{task}.{first}"))
     return reasons

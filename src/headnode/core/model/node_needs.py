@@ -117,8 +117,14 @@ def _by_machine(needs: NodeNeeds, node: NodeFacts) -> str:
         if amount < least and (amount != _NOT_KNOWN or least > 1):
             if amount == _NOT_KNOWN:
                 return f"does not report its {what}; at least {least} are requested"
-            return f"has {amount} {what}; at least {least} are requested"
+            return f"has {_counted(amount, what)}; at least {least} are requested"
     return ""
+
+
+def _counted(amount: int, what: str) -> str:
+    """Return ``1 core per socket``, ``2 cores per socket``."""
+    unit, _, rest = what.partition(" ")
+    return " ".join(filter(None, (str(amount), unit.removesuffix("s") if amount == 1 else unit, rest)))
 
 
 def _folded(names: Iterable[str]) -> frozenset[str]:

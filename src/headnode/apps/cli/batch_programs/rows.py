@@ -296,10 +296,11 @@ def rows_of(source: JobSource, job: "Answer", *, expand: bool) -> "list[BatchRow
     """Return the rows of a job.  What waits of an array is one row, with `expand` a row for each."""
     if not job["array"]:
         return [BatchRow(source, job)]
-    if job["state"] == "Queued" and not expand:
+    untouched = job["state"] != "Running" and job["tasks"]["total"] == job["tasks"]["queued"]
+    if job["state"] == "Queued" and untouched and not expand:
         return [BatchRow(source, job, numbers=job["array"])]
     numbers = numbers_of(job["array"])
-    if job["state"] != "Running" and job["tasks"]["total"] == job["tasks"]["queued"]:
+    if untouched:
         return [BatchRow(source, job, number) for number in numbers]
     rows = [
         BatchRow(source, job, number, task)

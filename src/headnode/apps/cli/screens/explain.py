@@ -67,7 +67,8 @@ def _about_hold(answer: "HeadAnswer") -> list[str]:
         return []
     holds = [reason for reason in answer["reasons"] if reason["kind"] == "hold"]
     named = [reason["subject"] for reason in holds if reason.get("subject") not in (None, "", SUSPENDED)]
-    points = [_release(answer["job"], name) for name in named]
+    of_instances = f"{answer['job']}."  # their sentences say how they are released
+    points = [_release(answer["job"], name) for name in named if not name.startswith(of_instances)]
     if any(not reason.get("subject") for reason in holds):
         points.append(f"lift the hold: hn job modify {answer['job']} /holduntil:")
     if any(reason.get("subject") == SUSPENDED for reason in holds):
