@@ -142,6 +142,29 @@ def test_logs_go_on_after_a_restart_of_the_head(
     condor.head.until(lambda: events(log, cluster) == {0: ["000", "001", "005 return value 0"]})
 
 
+def test_jobs_without_a_log_write_nothing_of_where_logs_are(
+    condor: Programs, head: RealHead, tmp_path: Path
+) -> None:
+    def logged(name: str) -> None:
+        cluster = submitted(condor, tmp_path, f"{PROGRAM}log = {name}\narguments = -c true\nqueue\n")
+        wanted = {0: ["000", "001", "005 return value 0"]}
+        condor.head.until(lambda: events(tmp_path / name, cluster) == wanted)
+
+    logged("first.log")
+    with closing(sqlite3.connect(head.state / "event_logs.db", isolation_level=None)) as stored:
+        stored.execute("create table writes (number)")
+        stored.execute(
+            "create trigger counted after insert on event_logs "
+            "begin insert into writes values (new.number); end"
+        )
+        for _ in range(8):
+            assert head.wait(head.submit("sleep 0.2"))["state"] == "Finished"
+        logged("last.log")
+        (count,) = stored.execute("select count(*) from writes").fetchone()
+        stored.execute("drop trigger counted")
+    assert count <= 4  # the three lines of the last log, each at most once, and one of the first
+
+
 def test_a_log_that_cannot_be_written_holds_up_no_other(condor: Programs, tmp_path: Path) -> None:
     (tmp_path / "directory").mkdir()
     os.mkfifo(tmp_path / "pipe")

@@ -214,9 +214,11 @@ class EventLogs:
 
     async def _try_again(self) -> None:
         """Write logs that have waited."""
+        tried = False
         for key, text in self._late.due(time.monotonic()):
             if self._rests_now(key):
                 continue
+            tried = True
             error = await self._written(key, text, again=True)
             if error in _PASSING and self._late.failed(key, time.monotonic()):
                 continue
@@ -226,7 +228,8 @@ class EventLogs:
                 self._late.done(key)
         if not self._late:
             self._context.failed_parts.pop(_PART, None)
-        self._store()
+        if tried:
+            self._store()
 
     # what each event is in a log
 

@@ -91,9 +91,10 @@ class ResolvedRequest(NamedTuple):
     @property
     def counted(self) -> bool:
         """Whether it only matters how much there is of equal nodes, not on which of them it is."""
-        return not any(
-            (*(self.single, self.share, self.required, self.counts_amounts, self.switches, self.contiguous),)
-        ) and all(self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts)
+        special = self.single or self.share or self.required or self.counts_amounts
+        if special or self.switches or self.contiguous:
+            return False
+        return all(self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts)
 
     @property
     def counts_amounts(self) -> bool:

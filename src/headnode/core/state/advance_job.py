@@ -255,9 +255,12 @@ def end_run(_cluster: ClusterState, record: JobRecord, graph: TaskGraph, now: In
     """The job ends with the outcome that was decided, or goes back to the queue."""
     end = graph.run.end or RunEnd(outcome="canceled")
     if end.requeue and (end.preempted_by or end.uncounted):
-        by, free = end.preempted_by, end.uncounted
-        message = record.message
-        return [e.JobAutoRequeued(at=now, job=record.id, message=message, preempted_by=by, uncounted=free)]
+        by, message = end.preempted_by, record.message
+        return [
+            e.JobAutoRequeued(
+                at=now, job=record.id, message=message, preempted_by=by, uncounted=end.uncounted
+            )
+        ]
     if end.requeue:
         return [e.JobRequeued(at=now, job=record.id, message=record.message)]
     return [e.JobEnded(at=now, job=record.id, outcome=end.outcome, message=record.message)]

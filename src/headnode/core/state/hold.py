@@ -13,7 +13,13 @@ from headnode.core.state.command import Command
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobHold, JobRecord, TaskProgress
 from headnode.core.state.permissions import may_change
-from headnode.core.state.stop import _only, _progress, is_requeued, return_to_queue
+from headnode.core.state.stop import (
+    is_requeued,
+    open_spans,
+    progress_named,
+    return_to_queue,
+    spans_named,
+)
 from headnode.core.state.transitions import JobState, job_target
 
 
@@ -210,7 +216,7 @@ def hold_task(cluster: ClusterState, command: HoldTask, now: Instant) -> list[Ev
             what=f"all tasks of job {record.id} start together, so none of them can be held alone",
             fix=f"hold the job: hn job hold {record.id}",
         )
-    open_ones = [*_only(progress.queued, command.instance), *_only(progress.blocked, command.instance)]
+    open_ones = open_spans(progress, command.instance)
     live = [number for number in sorted(progress.live) if command.instance in (None, number)]
     if live and not command.requeue and not open_ones:
         raise WrongState(
@@ -235,7 +241,7 @@ def release_task(cluster: ClusterState, command: ReleaseTask, now: Instant) -> l
     """Release holds of instances; nothing happens where there is none."""
     record, progress = _task_of(cluster, command)
     held = progress.waits.held if progress.waits is not None else Ranges()
-    spans = _only(held, command.instance)
+    spans = spans_named(held, command.instance)
     if not spans:
         return []
     by = command.by.name
@@ -249,7 +255,7 @@ def _task_of(cluster: ClusterState, command: HoldTask | ReleaseTask) -> tuple[Jo
     """
     record = cluster.job(command.job)
     may_change(command.by, record)
-    progress = _progress(cluster, record, command.task, command.instance)
+    progress = progress_named(cluster, record, command.task, command.instance)
     if record.state is not JobState.QUEUED and not record.state.is_active:
         raise WrongState(
             code="job-not-active",

@@ -13,7 +13,7 @@ from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord, started_run
 from headnode.core.state.permissions import may_change
-from headnode.core.state.stop import RequeueTask, _only, _progress
+from headnode.core.state.stop import RequeueTask, progress_named, spans_named
 from headnode.core.state.transitions import JobState
 
 
@@ -21,7 +21,7 @@ def requeue_task(cluster: ClusterState, command: RequeueTask, now: Instant) -> l
     """Run an instance that is over or runs once more, or all that failed or were canceled."""
     record = cluster.job(command.job)
     may_change(command.by, record)
-    progress = _progress(cluster, record, command.task, command.instance)
+    progress = progress_named(cluster, record, command.task, command.instance)
     task = cluster.spec(record).tasks[command.task - 1]
     alive = record.state is JobState.QUEUED or record.state.is_active
     if not alive or (record.run and record.run.end):
@@ -41,7 +41,7 @@ def requeue_task(cluster: ClusterState, command: RequeueTask, now: Instant) -> l
         why = f"requeued by {command.by.name}"
         return stop_to_requeue(cluster, record, command.task, [command.instance], why, now)
     over = [progress.failed, progress.canceled] + ([progress.finished] if command.instance else [])
-    spans = tuple(span for numbers in over for span in _only(numbers, command.instance))
+    spans = tuple(span for numbers in over for span in spans_named(numbers, command.instance))
     if not spans:
         raise WrongState(
             code="not-over",

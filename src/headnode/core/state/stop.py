@@ -259,14 +259,14 @@ def stop_task(cluster: ClusterState, command: StopTask, now: Instant) -> list[Ev
     """Cancel or finish one instance of a task, or all of them; what has not started is canceled."""
     record = cluster.job(command.job)
     may_change(command.by, record)
-    progress = _progress(cluster, record, command.task, command.instance)
+    progress = progress_named(cluster, record, command.task, command.instance)
     if record.state is JobState.ENDING and is_requeued(record):
         raise WrongState(
             code="requeueing",
             what=f"job {record.id} is being requeued with all its tasks",
             fix="cancel the task once the job is queued, or cancel the job",
         )
-    spans = (*_only(progress.queued, command.instance), *_only(progress.blocked, command.instance))
+    spans = open_spans(progress, command.instance)
     live = [n for n in sorted(progress.live) if command.instance in (None, n)]
     if command.instance is None:
         _refuse_whole(cluster.spec(record), record, command.task)
@@ -307,7 +307,11 @@ def _refuse_whole(spec: JobSpec, record: JobRecord, task: int) -> None:
         )
 
 
-def _progress(cluster: ClusterState, record: JobRecord, task: int, instance: int | None) -> TaskProgress:
+def progress_named(cluster: ClusterState, record: JobRecord, task: int, instance: int | None) -> TaskProgress:
+    """Return the progress of a task by its number.
+
+    Raises:  NotFound ``no-such-task``, or ``no-such-instance`` for one that it does not have.
+    """
     tasks = tasks_of(cluster, record)
     if not 1 <= task <= len(tasks):
         raise NotFound(
@@ -326,7 +330,13 @@ def _progress(cluster: ClusterState, record: JobRecord, task: int, instance: int
     return tasks[task - 1]
 
 
-def _only(numbers: Ranges, instance: int | None) -> tuple[tuple[int, int], ...]:
+def open_spans(progress: TaskProgress, instance: int | None) -> tuple[tuple[int, int], ...]:
+    """Return the instances that were not dispatched, queued or blocked: all, or only this one if it is."""
+    return (*spans_named(progress.queued, instance), *spans_named(progress.blocked, instance))
+
+
+def spans_named(numbers: Ranges, instance: int | None) -> tuple[tuple[int, int], ...]:
+    """Return all of these numbers, or only this one if it is one of them."""
     if instance is None:
         return tuple(numbers.spans())
     return ((instance, instance),) if instance in numbers else ()

@@ -94,7 +94,6 @@ _NOTHING = dict.fromkeys(
     ("startorexpected", "end", "eligible", "arraynumber", "deadline", "batchhost", "gres", "gresofjob"), "N/A"
 ) | {"nodes": "", "requested": "", "excluded": "", "batchhost": "n/a", "scheduled": "(null)"}
 _OWN: "dict[str, Callable[[BatchRow], str]]" = {
-    "contiguous": lambda row: str(int(bool(spec(row).get("contiguous")))),
     "cores": lambda row: least_layout(row)[1],
     "corespec": lambda _: "N/A",
     "disk": lambda _: "0",
