@@ -145,7 +145,7 @@ def tab_to(page: Any, name: str, most: int = 120) -> None:
     """Press the tabulator until the element of a name has the focus."""
     for _ in range(most):
         page.keyboard.press("Tab")
-        said = page.evaluate(
+        said = page.locator("html").evaluate(  # unlike that of a page, it gives up after 30 seconds
             "() => { const at = document.activeElement, own = at.labels && at.labels[0], said ="
             " at.getAttribute('aria-label') || (own && own.textContent) || at.textContent;"
             " return (said || '').trim() }"

@@ -453,6 +453,20 @@ def test_a_single_wish_is_lost_exactly_if_the_report_says_so(dialect: str, other
             assert told(report)
 
 
+FREE_TEXTS = ("name", "description", "job_group", "project", "template", "reservation", "email", "run_as")
+ODD_TEXTS = (" ", "\t", "\u00a0", " x ", "x\ny", "x\x85y")
+
+
+@pytest.mark.parametrize("text", ODD_TEXTS, ids=repr)
+@pytest.mark.parametrize("dialect", JOB_FILES)
+def test_a_text_of_blanks_or_with_a_line_end_comes_back_or_is_reported(dialect: str, text: str) -> None:
+    base = plain_job(dialect)
+    for spec in filter(is_possible, (replace(base, **{field: text}) for field in FREE_TEXTS)):
+        data, report = written(spec, dialect)
+        if data and meaning(read(data).only_job()) != meaning(spec):
+            assert told(report), spec
+
+
 @pytest.mark.parametrize("dialect", JOB_FILES)
 def test_what_a_task_needs_of_nodes_is_not_taken_for_the_needs_of_its_job_in_silence(dialect: str) -> None:
     base = plain_job(dialect)

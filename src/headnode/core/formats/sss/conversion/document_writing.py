@@ -11,7 +11,13 @@ from msgspec.structs import replace
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem, lost_fields
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, id_read_with
 from headnode.core.formats.sss.conversion.job_reading import dependency
-from headnode.core.formats.sss.conversion.job_writing import WRITTEN, document_of, group_of_jobs, written_job
+from headnode.core.formats.sss.conversion.job_writing import (
+    WRITTEN,
+    document_of,
+    group_of_jobs,
+    without_blank_group,
+    written_job,
+)
 from headnode.core.formats.sss.conversion.simple_fields import holds_back, ordered
 from headnode.core.formats.sss.job_object import (
     Entry,
@@ -44,14 +50,15 @@ def document_of_jobs(
     known = list(dict.fromkeys(links))
     if len(specs) == 1 and not known:
         return document_of(specs[0], version)
+    of_jobs = [ConversionFindings() for _ in specs]
+    specs = [without_blank_group(spec, found) for spec, found in zip(specs, of_jobs, strict=True)]
     findings = ConversionFindings()
     groups = _groups(specs, known, findings)
     alike = {name: len({spec.description for spec in own}) == 1 for name, own in _by(groups, specs)}
     described = alike | {"": False}
     report = list(findings.report())
     jobs = []
-    for spec, name, group in zip(specs, _ids(specs), groups, strict=True):
-        found = ConversionFindings()
+    for spec, name, group, found in zip(specs, _ids(specs), groups, of_jobs, strict=True):
         jobs.append(written_job(spec, name, found, described=described[group]))
         report += (_of_job(item, name) for item in found.report())
     for link in known:
@@ -145,7 +152,7 @@ def steps_of(spec: JobSpec) -> JobSteps | None:
     links = _links(spec)
     if links is None:
         return None
-    name = spec.job_group or spec.name.strip() or GROUP
+    name = (spec.job_group if spec.job_group.strip() else "") or spec.name.strip() or GROUP
     jobs = tuple(_step(spec, task, number, name) for number, task in enumerate(spec.tasks, 1))
     return JobSteps(jobs, links, tuple(_step_losses(spec, name)))
 

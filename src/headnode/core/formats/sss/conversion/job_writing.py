@@ -157,9 +157,18 @@ def document_of(
     Each finding begins with the field it is about.  Control characters are the writer's to tell.
     """
     findings = ConversionFindings()
+    spec = without_blank_group(spec, findings)
     job = written_job(spec, identifier, findings, described=bool(spec.job_group))
     entry = group_of_jobs([spec], [job], spec.job_group, described=True) if spec.job_group else job
     return SssDocument(version=version, entries=(entry,)), findings.report()
+
+
+def without_blank_group(spec: JobSpec, findings: ConversionFindings) -> JobSpec:
+    """Return a job whose group is not of blanks alone: a JobGroup with such an Id has none for a reader."""
+    if not spec.job_group or spec.job_group.strip():
+        return spec
+    findings.lost("job_group: its name is blank")
+    return replace(spec, job_group="")
 
 
 def written_job(spec: JobSpec, identifier: str, findings: ConversionFindings, *, described: bool) -> SssJob:
