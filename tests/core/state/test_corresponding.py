@@ -11,8 +11,8 @@ from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.job import Alternative, JobSpec, TaskAlternative
 from headnode.core.model.quantities import JobId, Priority
 from headnode.core.model.task import TaskSpec, TaskType
-from headnode.core.state.corresponding import awaiting, sweeps_of
-from headnode.core.state.depend import ParentOutcome
+from headnode.core.state.corresponding import awaiting, sweeps_of, waiting_in
+from headnode.core.state.depend import ParentOutcome, SweepOutcome
 from headnode.core.state.job_events import JobStarted
 from headnode.core.state.job_record import JobRecord, spec_of
 from headnode.core.state.modify import RequeueJob
@@ -131,6 +131,35 @@ def test_elements_are_paired_by_their_numbers_and_others_wait_for_all(
         over = done == there
         assert numbers(world, second) == [n for n in mine if n in done or (over and n not in there)]
     assert numbers(world, second) == mine
+
+
+def test_the_numbers_that_two_sweeps_share_are_found_without_a_look_at_each() -> None:
+    tasks = [
+        array(first, first + step * more, step)
+        for first in (-5, 0, 3)
+        for step in (1, 2, 3, 4, 6)
+        for more in (0, 5, 8)
+    ]
+    for task, parent in thinned(product(tasks, tasks)):
+        for done in ((), ((1, 1),), ((2, 3), (5, 6))):
+            finished = tuple(span for span in done if span[1] <= parent.instances)
+            sweep = SweepOutcome(parent.start, parent.increment, parent.instances, finished)
+            of_parent = {
+                parent.value(i): any(a <= i <= b for a, b in finished) for i in range(1, parent.instances + 1)
+            }
+            there = {i: of_parent.get(task.value(i)) for i in range(1, task.instances + 1)}
+            for state, wait in ((JobState.RUNNING, (None, False)), (JobState.FINISHED, (False,))):
+                found = waiting_in(task, ParentOutcome(state, sweeps=(sweep,)))
+                assert list(found) == [i for i, over in there.items() if over in wait], (task, sweep)
+
+
+def test_a_job_that_shares_too_many_single_numbers_with_another_is_refused() -> None:
+    world = World(1)
+    first = world.submit(array(1, 200_000, 2))
+    with pytest.raises(BadRequest, match="more than 10,000 ranges"):
+        follow(world, array(1, 200_000, 3), first)
+    follow(world, array(1, 200_000, 2), first)
+    follow(world, array(1, 60_000, 3), first)
 
 
 def test_an_element_waits_for_that_of_each_job_and_for_each_range_of_an_array() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 
+from msgspec.structs import replace
 from worlds import ROOT, World
 
 from headnode.core.model.job import JobSpec
@@ -103,6 +104,26 @@ def test_a_report_costs_the_same_in_a_job_of_ten_tasks_and_of_three_thousand() -
         world = World(2)
         job = world.submit(*[TRUE] * count)
         report_lines(world, job)
+        lines.append(report_lines(world, job))
+    assert lines[1] < 1.5 * lines[0]
+
+
+def test_a_report_costs_the_same_where_a_thousand_elements_of_another_array_are_blocked_one_by_one() -> None:
+    lines = []
+    for count in (10, 1000):
+        world = World(1)
+        array = TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=3000, increment=2)
+        job = world.submit(array)
+        every = replace(array, increment=1)
+        answers = world.engine.handle(
+            [CreateJob(by=ROOT, spec=JobSpec(tasks=(every,), after_corresponding=(job,)), submit=True)]
+        )
+        for _ in range(count):  # then every second element of the other array is free
+            held = world.nodes.running()[0]
+            world.engine.handle([world.nodes.ended(held, world.clock.now())])
+        run = world.record(answers[0][0].job).run
+        assert run is not None
+        assert len(run.tasks[0].blocked.firsts) == count
         lines.append(report_lines(world, job))
     assert lines[1] < 1.5 * lines[0]
 

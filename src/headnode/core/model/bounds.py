@@ -116,6 +116,12 @@ TASKS_OF_JOB = Bound(
     "tasks",
     "a sweep counts as one task",
 )
+COUNTERPARTS = Bound(
+    "ranges of numbers that a job shares with those whose instances it waits for",
+    10_000,
+    "ranges",
+    "one for each two sweeps; of sweeps with different increments one for each number",
+)
 DESCRIPTION = Bound("a job with all its tasks", 16 * MB, "bytes, encoded", "it is sent to nodes as a whole")
 DESCRIPTIONS = Bound(
     "descriptions of the jobs of a user that have not ended", 64 * MB, "bytes, encoded", "memory"

@@ -4,10 +4,13 @@ Source:  Slurm, sbatch(1), --dependency, aftercorr.
 """
 
 from collections.abc import Collection, Iterable, Mapping
+from itertools import product
+from math import gcd
 
 from msgspec.structs import replace
 
-from headnode.core.model.errors import Refused, WrongState
+from headnode.core.model.bounds import COUNTERPARTS
+from headnode.core.model.errors import BadRequest, Path, Refused, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.ranges import Ranges
@@ -27,12 +30,7 @@ def overlap(some: Spans, others: Ranges) -> tuple[tuple[int, int], ...]:
     >>> overlap([(1, 4), (6, 9)], Ranges([2, 8], [6, 20], 18))
     ((2, 4), (6, 6), (8, 9))
     """
-    found = []
-    for first, last in some:
-        for low, high in others.spans():
-            if low <= last and first <= high:
-                found.append((max(low, first), min(high, last)))
-    return tuple(found)
+    return tuple(span for first, last in some for span in others.within(first, last))
 
 
 def of_spans(spans: Spans) -> Ranges:
@@ -53,45 +51,68 @@ def instance_of(task: TaskSpec, number: int) -> int | None:
     return at + 1 if not rest and 0 <= at < task.instances else None
 
 
-def _counterparts(task: TaskSpec, sweep: SweepOutcome, spans: Spans) -> Ranges:
-    """Return the instances of a task whose numbers those spans of instances of another sweep have.
+def _shared(task: TaskSpec, sweep: SweepOutcome, first: int, last: int) -> range:
+    """Return the instances of a task whose numbers the instances `first` to `last` of another sweep have.
 
-    Cost:  O(spans) where both sweeps have the same increment, else O(instances in the spans).
+    The numbers that two sweeps share are a sweep, too: its increment is their least common multiple.
+
+    >>> _shared(TaskSpec(kind=TaskType.SWEEP, start=2, end=20, increment=3), SweepOutcome(1, 2, 9), 1, 9)
+    range(2, 7, 2)
     """
-    found, most = Ranges(), task.instances
-    shift, rest = divmod(sweep.start - task.start, task.increment)
-    for first, last in spans:
-        if sweep.increment == task.increment:
-            if not rest:
-                found.add_span(max(1, first + shift), min(most, last + shift))
-            continue
-        for instance in range(first, last + 1):
-            mine = instance_of(task, sweep.start + (instance - 1) * sweep.increment)
-            if mine is not None:
-                found.add(mine)
+    mine, theirs = task.increment, sweep.increment
+    common = gcd(mine, theirs)
+    ahead, rest = divmod(task.start - sweep.start, common)
+    if rest:
+        return range(0)
+    every = mine // common  # one of so many instances of the other sweep has a number of this one
+    low = first + (ahead * pow(theirs // common, -1, every) + 1 - first) % every
+    start, rest = divmod(sweep.start + (low - 1) * theirs - task.start, mine)
+    step = theirs // common
+    begin = start + 1 + max(0, -(start // step)) * step
+    end = min(task.instances, (sweep.start + (last - 1) * theirs - task.start) // mine + 1)
+    return range(begin, end + 1, step)
+
+
+def _counterparts(task: TaskSpec, parts: Iterable[tuple[SweepOutcome, Spans]]) -> Ranges:
+    """Return the instances of a task whose numbers these spans of instances of other sweeps have."""
+    found = Ranges()
+    for sweep, spans in parts:
+        for first, last in spans:
+            shared = _shared(task, sweep, first, last)
+            if shared.step == 1 and shared:
+                found.add_span(shared[0], shared[-1])
+            else:
+                for instance in shared:
+                    found.add_span(instance, instance)
     return found
+
+
+def _ranges_to_compare(task: TaskSpec, sweep: SweepOutcome) -> int:
+    """Return how many ranges there are at most to find the counterparts of a sweep."""
+    shared = _shared(task, sweep, 1, sweep.count)
+    return 1 if shared.step == 1 else max(1, len(shared))
 
 
 def waiting_in(task: TaskSpec, fate: ParentOutcome) -> Ranges:
     """Return the instances of a task whose number has not finished in a parent.
 
-    One without a counterpart waits until all of the parent has finished.
+    One without a counterpart waits until all of the parent has finished.  All wait where a parent has got
+    sweeps since, with which there are too many ranges to compare.
     """
-    waiting, known = Ranges(), Ranges()
-    for sweep in fate.sweeps if task.kind is TaskType.SWEEP else ():
-        every = Ranges([1], [sweep.count], sweep.count)
-        for first, last in _counterparts(task, sweep, every.spans()).spans():
-            known.add_span(first, last)
-        for first, last in sweep.finished:
-            every.discard_span(first, last)
-        for first, last in _counterparts(task, sweep, every.spans()).spans():
-            waiting.add_span(first, last)
-    if fate.state is JobState.FINISHED:
+    sweeps = fate.sweeps if task.kind is TaskType.SWEEP else ()
+    waiting = Ranges([1], [task.instances], task.instances)
+    if sum(_ranges_to_compare(task, sweep) for sweep in sweeps) > COUNTERPARTS.most:
         return waiting
-    alone = Ranges([1], [task.instances], task.instances)
-    for first, last in known.spans():
-        alone.discard_span(first, last)
-    for first, last in alone.spans():
+    if fate.state is JobState.FINISHED:
+        return _counterparts(task, ((sweep, sweep.unfinished()) for sweep in sweeps))
+    begun = [sweep for sweep in sweeps if sweep.finished]
+    if not begun:
+        return waiting
+    done = _counterparts(task, ((sweep, sweep.finished) for sweep in begun))
+    not_done = _counterparts(task, ((sweep, sweep.unfinished()) for sweep in sweeps))
+    for first, last in done.spans():
+        waiting.discard_span(first, last)
+    for first, last in not_done.spans():
         waiting.add_span(first, last)
     return waiting
 
@@ -128,6 +149,7 @@ def instances_awaiting(
             raise no.inside(*path) from None
         known = cluster.jobs.get(JobId(parent)) or cluster.agenda.for_archive.get(JobId(parent))
         fates[parent] = fate if known is None else replace(fate, sweeps=sweeps_of(known))
+        _refuse_too_many(spec, fates, path)
         if never_starts(spec, fates[parent]):
             raise WrongState(
                 code="never-possible",
@@ -137,6 +159,21 @@ def instances_awaiting(
                 path=path,
             )
     return awaiting(spec, fates)
+
+
+def _refuse_too_many(spec: JobSpec, fates: Mapping[int, ParentOutcome], path: Path) -> None:
+    """Refuse a job with which the head would be busy for long.
+
+    Raises:  BadRequest ``corresponding``.
+    """
+    ranges = 0
+    for fate in fates.values():
+        for task, sweep in product(spec.tasks, fate.sweeps):
+            ranges += _ranges_to_compare(task, sweep)
+            if ranges > COUNTERPARTS.most:
+                what = f"it shares more than {COUNTERPARTS} of numbers with the jobs that it waits for"
+                fix = "use the same increment and fewer tasks, or let the job wait for all of them: parents"
+                raise BadRequest(code="corresponding", what=what, fix=fix, path=path)
 
 
 def never_starts(spec: JobSpec, fate: ParentOutcome) -> bool:

@@ -35,6 +35,16 @@ class SweepOutcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
     count: int
     finished: tuple[tuple[int, int], ...] = ()
 
+    def unfinished(self) -> Iterator[tuple[int, int]]:
+        """Yield the spans of the others."""
+        begin = 1
+        for first, last in self.finished:
+            if begin < first:
+                yield begin, first - 1
+            begin = last + 1
+        if begin <= self.count:
+            yield begin, self.count
+
 
 class DependencyState(Enum):
     """The state of one dependency of a job."""

@@ -56,11 +56,14 @@ def _block(progress: TaskProgress, spans: Spans) -> None:
         waits.blocked.add_span(first, last)
 
 
-def _unblock(progress: TaskProgress, waits: InstanceWaits) -> None:
-    """Queue what is blocked for no reason any more."""
-    free = of_spans(waits.blocked.spans())
+def _unblock(progress: TaskProgress, waits: InstanceWaits, spans: Spans) -> None:
+    """Queue what of these instances is blocked for no reason any more.
+
+    Cost:  by the intervals that are looked at: others of a million may be blocked one by one.
+    """
+    free = of_spans(overlap(spans, waits.blocked))
     for reason in (waits.held, *waits.awaiting.values()):
-        for first, last in reason.spans():
+        for first, last in overlap(tuple(free.spans()), reason):
             free.discard_span(first, last)
     for first, last in free.spans():
         waits.blocked.discard_span(first, last)
@@ -78,17 +81,17 @@ def forget(cluster: ClusterState, record: JobRecord, index: int, spans: Spans) -
     for first, last in spans:
         for numbers in (waits.blocked, waits.held, *waits.awaiting.values()):
             numbers.discard_span(first, last)
-    _end_awaiting(cluster, record, progress, waits)
+    _end_awaiting(cluster, record, progress, waits, spans)
 
 
 def _end_awaiting(
-    cluster: ClusterState, record: JobRecord, progress: TaskProgress, waits: InstanceWaits
+    cluster: ClusterState, record: JobRecord, progress: TaskProgress, waits: InstanceWaits, spans: Spans
 ) -> None:
-    """Remove the jobs for which nothing of a task waits any more."""
+    """Queue what of these instances waits no more; remove the jobs for which nothing of a task waits."""
     done = [parent for parent, numbers in waits.awaiting.items() if not numbers]
     for parent in done:
         del waits.awaiting[parent]
-    _unblock(progress, waits)
+    _unblock(progress, waits, spans)
     if done:
         _leave_followers(cluster, record, done)
 
@@ -186,7 +189,7 @@ def _satisfy(
     for index, waits, spans in changed:
         for first, last in spans:
             waits.awaiting[parent].discard_span(first, last)
-        _end_awaiting(cluster, child, run.tasks[index], waits)
+        _end_awaiting(cluster, child, run.tasks[index], waits, spans)
     _changed(cluster, child, [index for index, _, _ in changed])
     if with_queue:
         cluster.enqueue(child)
@@ -275,7 +278,7 @@ def hold_changed(cluster: ClusterState, event: e.InstancesHeld | e.InstancesRele
     elif progress.waits is not None:
         for first, last in event.spans:
             progress.waits.held.discard_span(first, last)
-        _unblock(progress, progress.waits)
+        _unblock(progress, progress.waits, event.spans)
     _changed(cluster, record, [event.task - 1])
     if state is JobState.QUEUED:
         cluster.enqueue(record)
