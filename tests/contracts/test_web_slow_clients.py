@@ -60,6 +60,7 @@ def short_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(http_server, "WEB_HEAD_TIME", Short)
     monkeypatch.setattr(gateway, "WEB_BODY_TIME", Short)
+    monkeypatch.setattr(http_server, "WEB_BODY_TIME", Short)
 
 
 @pytest.mark.parametrize("said", [b"", b"GET", b"GET / HTTP/1.1\r\nHost: x\r\n"])
@@ -80,6 +81,21 @@ def test_a_second_request_on_a_connection_has_the_same_time() -> None:
         writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await reader.readuntil(b"\r\n\r\n0")).startswith(b"HTTP/1.1 200")
         writer.write(b"GET / HTTP/1.1\r\n")
+        with suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+
+    run(scene)
+
+
+def test_a_request_that_is_answered_before_its_body_has_come_holds_no_connection() -> None:
+    """One byte of the body ends the wait for the next request: nobody waited for the others."""
+
+    async def scene(port: int) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"GET /nowhere HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n")
+        assert (await reader.readuntil(b"\r\n\r\nNot Found")).startswith(b"HTTP/1.1 404")
+        writer.write(b"x")
         with suppress(ConnectionResetError):
             assert await reader.read() == b""
         writer.close()

@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from headnode.core.model.bounds import UNREAD_TIME, WEB_CONNECTIONS_OF_ADDRESS, WEB_HEAD_TIME
+from headnode.core.model.bounds import UNREAD_TIME, WEB_BODY_TIME, WEB_CONNECTIONS_OF_ADDRESS, WEB_HEAD_TIME
 
 WRITES_CHUNKS: Final = "headnode.writes_chunks"
 """The extension of a server whose `write` writes a chunk of HTTP/1.1, as it is, behind what was sent."""
@@ -70,9 +70,9 @@ _LOOPBACK: Final = ("127.0.0.1", "::1")
 
 
 class BoundedHttp(H11Protocol):
-    """One connection; it ends if the headers of a request do not come, or its address has too many."""
+    """One connection; it ends if the rest of a request does not come, or its address has too many."""
 
-    _head_timer: asyncio.TimerHandle | None = None
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to wait for a request."""
@@ -81,7 +81,7 @@ class BoundedHttp(H11Protocol):
         if not self._is_of_many(address) and self._of_address(address) > WEB_CONNECTIONS_OF_ADDRESS.most:
             transport.abort()
             return
-        self._await_head()
+        self._await_rest(WEB_HEAD_TIME.most)
 
     def _is_of_many(self, address: str) -> bool:
         """Whether connections of an address may be those of many clients: loopback, or a trusted proxy."""
@@ -99,9 +99,13 @@ class BoundedHttp(H11Protocol):
         """Read what has come; part of a request must be followed by its rest soon."""
         super().data_received(data)
         if self.conn.their_state is h11.IDLE:
-            self._await_head()
+            self._await_rest(WEB_HEAD_TIME.most)
+        elif (
+            self.cycle is not None and self.cycle.response_complete
+        ):  # nobody waits for the rest of this body
+            self._await_rest(WEB_BODY_TIME.most)
         else:
-            self._head_is_here()
+            self._stop_waiting()
 
     def handle_events(self) -> None:
         """Begin the requests that have come; their answers may have chunks that are shared with others."""
@@ -112,17 +116,17 @@ class BoundedHttp(H11Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
-        self._head_is_here()
+        self._stop_waiting()
         super().connection_lost(exc)
 
-    def _await_head(self) -> None:
-        if self._head_timer is None:
-            self._head_timer = self.loop.call_later(WEB_HEAD_TIME.most, self.transport.abort)
+    def _await_rest(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(seconds, self.transport.abort)
 
-    def _head_is_here(self) -> None:
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+    def _stop_waiting(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 async def _write_chunk(cycle: RequestResponseCycle, chunk: bytes) -> None:
