@@ -86,6 +86,19 @@ def test_retries_holds_and_removals_are_events(condor: Programs, tmp_path: Path)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_process_that_is_held_and_released_alone_has_events_of_its_own(
+    condor: Programs, tmp_path: Path
+) -> None:
+    text = f"{PROGRAM}log = one.log\nhold = true\narguments = -c true\nqueue 2\n"
+    cluster = submitted(condor, tmp_path, text)
+    for verb in ("hold_task", "release_task"):
+        condor.head.ask(verb, job=cluster, task=1, instance=2)
+    condor.said(f"condor_release {cluster}", tmp_path)
+    log, ran = tmp_path / "one.log", ["013", "001", "005 return value 0"]
+    wanted = {0: ["000", "012", *ran], 1: ["000", "012", "012", "013", *ran]}
+    condor.head.until(lambda: events(log, cluster) == wanted)
+
+
 def test_a_log_on_a_full_disk_loses_no_event_though_the_head_is_killed_meanwhile(
     condor: Programs, head: RealHead, tmp_path: Path
 ) -> None:

@@ -300,6 +300,14 @@ class EventLogs:
             case j.JobReleased(by=by):
                 reason = f"via condor_release (by user {by})"
                 yield from ((one, texts.released(one, date, reason)) for one in self._left(logged))
+            case j.InstancesHeld(task=task, spans=spans, by=by):
+                reason = f"via condor_hold (by user {by})"
+                yield from ((one, texts.held(one, date, reason)) for one in logged.within([(task, spans)]))
+            case j.InstancesReleased(task=task, spans=spans, by=by):
+                reason = f"via condor_release (by user {by})"
+                yield from (
+                    (one, texts.released(one, date, reason)) for one in logged.within([(task, spans)])
+                )
 
     def _left(self, logged: LoggedJob) -> Iterator[LoggedProcess]:
         """Yield the processes that have not ended before the event that is looked at."""
