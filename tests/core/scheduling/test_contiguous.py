@@ -1,8 +1,12 @@
 """Contiguous nodes: no node of the cluster stands between two nodes of a job that asks for it."""
 
+import sys
+from collections.abc import Callable
+
 import pytest
 
 from headnode.core.model.job import JobRequest, UnitType
+from headnode.core.scheduling.free_resources import Placement
 from headnode.core.scheduling.placement import place
 from headnode.core.scheduling.plan import Why
 from headnode.core.scheduling.policies import POLICIES
@@ -38,6 +42,34 @@ def test_a_node_that_is_in_use_or_closed_interrupts_the_row() -> None:
 def test_the_shortest_row_that_is_long_enough_is_used() -> None:
     assert placed(whole(2), "n10") == ["n11", "n12"] or placed(whole(2), "n10") == ["n7", "n8"]
     assert placed(whole(1), "n8", "n11") in (["n7"], ["n12"])
+
+
+def test_required_nodes_that_stand_far_apart_cost_no_look_at_every_row() -> None:
+    lines = []
+    for count in (20, 80):
+        nodes = [node(f"n{number}", 2) for number in range(count)]
+        asked = whole(count, required_nodes=("n0", f"n{count - 1}"))
+        world = scene(nodes).nodes
+        lines.append(_lines(lambda asked=asked, world=world: place(asked, world)))
+    assert lines[1] < 8 * lines[0]  # four times the nodes; sixteen times the rows
+
+
+def _lines(look: Callable[[], Placement | None]) -> int:
+    """Return how many lines of Python run until a place is found."""
+    count = 0
+
+    def trace(frame: object, event: str, argument: object) -> object:
+        nonlocal count
+        count += event == "line"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        assert look() is not None
+    finally:
+        sys.settrace(before)
+    return count
 
 
 def test_a_gang_with_a_number_of_nodes_gets_nodes_beside_each_other() -> None:

@@ -10,6 +10,7 @@ Source:  Slurm, sbatch(1), `--contiguous`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from heapq import heapify, heappop, heapreplace
 from itertools import islice
 
 from headnode.core.model.node import natural_order
@@ -141,14 +142,43 @@ def _shortest(run: Offers, wanted: int, fewest: int) -> Offers:
 
 
 def _all_rows(need: ResolvedRequest, runs: list[Offers]) -> Iterator[tuple[int, ...]]:
-    """Yield every row with enough units and all nodes that the job requires, the shortest first."""
+    """Yield every row with enough units and all nodes that the job requires, the shortest first.
+
+    Cost:  O(nodes * log nodes), and for each row O(its nodes + log nodes); rows that do not suffice cost
+    nothing.
+    """
     longest = max(map(len, runs), default=0)
     if not need.whole:  # parts of nodes go beyond the maximum with whole nodes only
         longest = min(longest, need.maximum)
-    for length in range(1, longest + 1):
-        for run in runs:
-            for first in range(len(run) - length + 1):
-                row = run[first : first + length]
-                nodes = tuple(node for node, _ in row)
-                if sum(units for _, units in row) >= need.minimum and need.required <= set(nodes):
-                    yield nodes
+    rows = [
+        (length, number, first)
+        for number, run in enumerate(runs)
+        for first, length in _sufficient_rows(need, run)
+        if length <= longest
+    ]
+    heapify(rows)
+    while rows:
+        length, number, first = rows[0]
+        run = runs[number]
+        if length < longest and first + length < len(run):
+            heapreplace(rows, (length + 1, number, first))
+        else:
+            heappop(rows)
+        yield tuple([node for node, _ in run[first : first + length]])
+
+
+def _sufficient_rows(need: ResolvedRequest, run: Offers) -> Iterator[tuple[int, int]]:
+    """Yield where rows of a run may begin, and how many nodes from there suffice; longer rows do, too."""
+    required = [at for at, (node, _) in enumerate(run) if node in need.required]
+    if len(required) < len(need.required):
+        return
+    last, behind, held = required[0] if required else len(run) - 1, 0, 0
+    reaches = required[-1] + 1 if required else 0
+    for first, (_, units) in enumerate(run[: last + 1]):
+        while behind < len(run) and (held < need.minimum or behind < max(first + 1, reaches)):
+            held += run[behind][1]
+            behind += 1
+        if held < need.minimum:
+            return
+        yield first, behind - first
+        held -= units
