@@ -1,5 +1,6 @@
 """The first slot of a request, against a search through every allocation at every instant something ends."""
 
+import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
@@ -10,6 +11,7 @@ import pytest
 from depth import every, thinned
 from headnode.core.model.job import HeldAmounts as OfNodes
 from headnode.core.model.job import JobRequest, Licence, NodeGroupOp, UnitType
+from headnode.core.model.quantities import Instant
 from headnode.core.scheduling.availability import Availability
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.node_view import NodeView
@@ -67,6 +69,16 @@ REQUESTS = [
     on_gpus(1, minutes=2, single_node=True),
     on_gpus(2, minutes=2, exclusive=True),
     gang(part(1, 2), minutes=2, unit=UnitType.GPU, processors_per_gpu=1),
+    asks(3, minutes=1, contiguous=True),
+    asks(2, minutes=3, unit=UnitType.NODE, contiguous=True),
+    asks(2, minutes=2, contiguous=True, requested_nodes=("a", "c")),
+    asks(3, minutes=2, contiguous=True, memory=2),
+    asks(2, minutes=2, contiguous=True, held=OfNodes(disk=3)),
+    asks(3, minutes=1, contiguous=True, licences=(Licence("x", None),)),
+    asks(2, minutes=1, contiguous=True, required_nodes=("b",)),
+    asks(3, minutes=1, contiguous=True, node_groups=("g", "h"), node_group_op=NodeGroupOp.UNIFORM),
+    gang(part(1, 2, apart=True), minutes=1, contiguous=True),
+    on_gpus(3, minutes=2, contiguous=True),
 ]
 NODES = [
     node("a", 2, memory=8, disk=4, groups=("g",), gpus=1),
@@ -170,6 +182,42 @@ def test_a_slot_that_cannot_be_earlier_by_counts_has_no_earlier_one() -> None:
         earlier = availability.first_fit(need, request.run_time, NOW, slot.at)
         assert may_be or earlier is None, (request, view, reserved)
         told[may_be] += 1
+    assert min(told.values()) > 20 / every(), told
+
+
+MANY = [node(f"n{number:02}", 2) for number in range(20)]  # so many that counts of all kinds are asked first
+
+
+@pytest.mark.parametrize("contiguous", [False, True])
+def test_counts_that_refuse_a_request_are_right_on_many_nodes(*, contiguous: bool) -> None:
+    """Jobs behind those with reservations ask for now, those with a slot whether there is an earlier one."""
+    told = Counter[str]()
+    for seed in range(400 // every()):
+        dice = random.Random(seed)
+        busy = dice.sample(range(20), dice.randint(12, 20))
+        running = [
+            runs(job, asks(size), (f"n{at:02}", size), minutes_left=dice.choice((1, 2, 4, 6, inf)))
+            for job, at in enumerate(busy)
+            for size in [dice.randint(1, 2)]
+        ]
+        more = {"unit": dice.choice(list(UnitType)[:3]), "exclusive": dice.random() < 0.2}
+        request = asks(dice.randint(1, 8), minutes=dice.choice((1, 2, 5)), contiguous=contiguous, **more)
+        view = scene(MANY, running)
+        availability = booked_out(view, [], [request, asks(1, single_node=True)])
+        need, run_time = resolve(request, view.node_table()), request.run_time
+        free = availability.resources(need, NOW, NOW + run_time)
+        lasts = find_placement(at_minimum(need), free) is not None
+        assert availability.may_last(need, NOW + run_time) == lasts, seed
+        slot = availability.first_fit(need, run_time, Instant(NOW + dice.randint(0, 5) * MINUTE))
+        told[f"lasts: {lasts}"] += 1
+        if slot is None or slot.at == NOW:
+            continue
+        availability.take(need.piece(slot.fit), slot.at, slot.at + run_time)
+        may = availability.fits_earlier(need, run_time, NOW, slot)
+        availability.give(need.piece(slot.fit), slot.at, slot.at + run_time)
+        assert may == (availability.first_fit(need, run_time, NOW, slot.at) is not None), seed
+        told[f"earlier: {may}"] += 1
+    assert len(told) == 4, told
     assert min(told.values()) > 20 / every(), told
 
 

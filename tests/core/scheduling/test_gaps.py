@@ -6,6 +6,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as some
 
+from headnode.core.scheduling.contiguous import NodeRows, rows_over_time
 from headnode.core.scheduling.gaps import GapDemand, GapIndex, gaps_of, within_all
 from headnode.core.scheduling.profile import Profile, Span
 from headnode.core.scheduling.release_profile import NodeKind
@@ -94,6 +95,44 @@ def test_the_first_instant_is_the_first_second_at_which_enough_is_free_long_enou
         assert not enough or {*useful} >= {
             kind for kind in kinds or every if any(worth(scene.least(kind, at, duration)) for at in enough)
         }
+
+
+@given(FILLED, SPANS, some.integers(1, 12), some.booleans(), some.permutations(range(5)))
+def test_the_first_instant_on_nodes_beside_each_other_is_the_first_second_at_which_a_row_has_enough(
+    filled: list[list[tuple[int, int, int]]],
+    span: tuple[float, int, int],
+    needed: int,
+    idle_only: bool,
+    order: list[int],
+) -> None:
+    scene, (duration, after, until) = scene_of(filled), span
+    places = {kind: place for place, kind in enumerate(kind for kind in order if kind < len(filled))}
+    in_row = sorted(places, key=places.__getitem__)
+
+    def worth(count: int) -> int:
+        return count // SIZE * SIZE if idle_only else count
+
+    def has_row(at: int) -> bool:
+        units = [worth(scene.least(kind, at, duration)) for kind in in_row]
+        rows = (units[low:high] for low in range(len(units)) for high in range(low + 1, len(units) + 1))
+        return any(all(row) and sum(row) >= needed for row in rows)
+
+    enough = [at for at in range(after, until) if has_row(at)]
+    wanted = Span(duration, after, until)
+    demand = GapDemand(needed, [worth], None, NodeRows(needed, places, len(places)))
+    found = [*scene.gap_index(within_all([duration]), frozenset()).instants(demand, wanted, {})]
+    assert found[:1] == enough[:1]
+    assert set(found) <= set(enough)
+    courses = [
+        (kind, [(at, above, worth(count)) for at, above, count in stairs.windows(*wanted)])
+        for kind, stairs in enumerate(scene.profiles)
+    ]
+    told = [
+        (at, above, bool(row))
+        for at, above, row in rows_over_time(NodeRows(needed, places, len(places)), courses)
+    ]
+    for at in range(after, until):
+        assert [has for when, above, has in told if (when, above) <= (at, False)][-1] == has_row(at)
 
 
 @given(FILLED, some.integers(0, 12), some.integers(1, 12), some.frozensets(some.integers(0, 4)))

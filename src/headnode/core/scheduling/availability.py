@@ -20,8 +20,9 @@ from headnode.core.model.quantities import Instant
 from headnode.core.scheduling import release_profile
 from headnode.core.scheduling.candidates import resolved_later, stages
 from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement, amounts_of
-from headnode.core.scheduling.gaps import GapDemand, GapIndex, Worth
-from headnode.core.scheduling.need_over_time import NeedOverTime, is_plain, worth_of
+from headnode.core.scheduling.gaps import GapIndex
+from headnode.core.scheduling.kind_units import KindUnits
+from headnode.core.scheduling.need_over_time import NeedOverTime, is_plain
 from headnode.core.scheduling.node_view import own_time
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.profile import Profile, Span, first_instants
@@ -32,7 +33,6 @@ from headnode.core.scheduling.release_profile import (
     expected,
     filled,
     kind_profile,
-    shapes_of,
     spread,
 )
 from headnode.core.scheduling.request import ResolvedRequest
@@ -66,7 +66,6 @@ class Availability:
         shortest: float = 0.0,
     ) -> None:
         self._now, self._resources, self._kinds = now, resources, kinds
-        self._kinds_in: dict[int, list[list[int]]] = {}  # of each alternative, by rules
         due = expected(releases, now)
         counted = [node for kind in kinds.all for node in kind.nodes] if amounts else []
         self._began, self._returns = resources.copy(), NodeReturns(resources, due)
@@ -81,8 +80,8 @@ class Availability:
             self._free[0] if self._is_one_kind else release_profile.total_profile(now, kinds, self._free)
         )
         self._in_all = amounts_of(resources.node_table)
-        self._shapes, self._shaped = shapes_of(kinds.all, resources.node_table)
-        self._gaps = GapIndex(self._free, kinds.all, self._shapes, shortest)
+        self._units = KindUnits(kinds, resources.node_table)
+        self._gaps = GapIndex(self._free, kinds.all, self._units.shapes, shortest)
         self._lowest: tuple[list[float], list[int]] | None = None  # of all kinds together, from now on
         self._started: list[tuple[Allocation, float]] = []  # in this pass, until when
         self._touched: set[int] = set()  # kinds that have changed since the last one
@@ -157,7 +156,7 @@ class Availability:
             found = self._placement(least, after, after + duration)
             if found is not None:
                 return Slot(after, found)
-        for kinds in self._kinds_for(need) if after < until else ():
+        for kinds in self._units.in_alternatives(need) if after < until else ():
             for at in self._instants(least, kinds, Span(duration, after, until)):
                 table = self._resources.node_table
                 then = least if need.access is None else resolved_later(least, table, at - self._now)
@@ -193,7 +192,7 @@ class Availability:
 
     def _only_kind(self, need: ResolvedRequest) -> int | None:
         """Return the kind of all nodes that a need may use, if only its count matters for the need."""
-        kinds = self._kinds_for(need)
+        kinds = self._units.in_alternatives(need)
         if [*map(len, kinds)] != [1] or need.parts or need.limits or need.fixed or need.each or need.access:
             return None
         kind = self._kinds.all[kinds[0][0]]
@@ -237,19 +236,19 @@ class Availability:
         for kind, count in self._counts(need.piece(slot.fit)).items():
             own[kind] = self._free[kind].copy()
             own[kind].give(slot.at, slot.at + duration, count)
-        span, worths = Span(duration, after, slot.at), self._worths(need)
+        span, worths = Span(duration, after, slot.at), self._units.worths(need)
         return any(
-            next(self._gaps.instants(self._demand(need, kinds, worths), span, own), inf) < inf
-            for kinds in self._kinds_for(need)
+            next(self._gaps.instants(self._units.demand(need, kinds, worths), span, own), inf) < inf
+            for kinds in self._units.in_alternatives(need)
         )
 
     def _is_counted(self, need: ResolvedRequest) -> bool:
-        """Return whether a need fits wherever enough units are free."""
+        """Return whether a need fits where enough units are free, if need be on nodes beside each other."""
         return is_plain(need) and not self._beside.of_need(need)
 
     def _instants(self, need: ResolvedRequest, kinds: Sequence[int], span: Span) -> Iterator[float]:
         """Yield the instants within a span from which the minimum of a need may be free on these kinds."""
-        demand = self._demand(need, kinds, self._worths(need))
+        demand = self._units.demand(need, kinds, self._units.worths(need))
         if self._is_counted(need):
             return self._gaps.instants(demand, span, {})
         useful = self._gaps.useful(demand, span)
@@ -258,16 +257,8 @@ class Availability:
         table, of = self._resources.node_table, partial(self._for, need)
         amounts, licences = self._beside.amounts, self._beside.of_need(need)
         scene = NeedOverTime(need, span, self._kinds, table, of, amounts, licences)
-        worths = [demand.worths[self._shapes[kind]] for kind in useful]
+        worths = [demand.worths[self._units.shapes[kind]] for kind in useful]
         return first_instants(scene.demands(useful, worths), span.after, span.until)
-
-    def _worths(self, need: ResolvedRequest) -> list[Worth]:
-        """Return what counts of the kinds of each shape are worth."""
-        return [worth_of(need, kind, self._resources.node_table) for kind in self._shaped]
-
-    def _demand(self, need: ResolvedRequest, kinds: Sequence[int], worths: Sequence[Worth]) -> GapDemand:
-        every = len(kinds) == len(self._kinds.all)
-        return GapDemand(1 if need.single else need.minimum, worths, None if every else kinds)
 
     def _within_own_time(self, need: ResolvedRequest, span: Span) -> tuple[Instant, float]:
         """Return between which instants a need must begin that is for one reservation only."""
@@ -330,13 +321,7 @@ class Availability:
             return False
         if len(self._kinds.all) <= _FEW_KINDS or not self._is_counted(need):
             return True
-        worths, shapes, every = self._worths(need), self._shapes, len(self._kinds.all)
-        there = {kind: worths[shapes[kind]](count) for kind, count in self._gaps.lasting(self._now, end)}
-        return any(
-            sum(there.values() if len(kinds) == every else [there.get(kind, 0) for kind in kinds])
-            >= need.minimum
-            for kinds in self._kinds_for(need)
-        )
+        return self._units.suffice(need, self._gaps.lasting(self._now, end))
 
     def has_room(self, piece: Allocation, start: float, end: float) -> bool:
         """Return whether so much is free all the time between two instants, kind by kind."""
@@ -385,12 +370,3 @@ class Availability:
             kind = self._kinds.of[node]
             counts[kind] += 1 if self._kinds.all[kind].whole else processors
         return counts
-
-    def _kinds_for(self, need: ResolvedRequest) -> list[list[int]]:
-        """Return the kinds in each of a need's alternatives."""
-        known = self._kinds_in.get(need.rules) if need.rules >= 0 else None
-        if known is None:
-            of = self._kinds.of
-            known = [list(dict.fromkeys([of[node] for node in order])) for order in need.candidates]
-            self._kinds_in[need.rules] = known
-        return known

@@ -11,11 +11,13 @@ Source:  Slurm, sbatch(1), `--contiguous`.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 
 from headnode.core.model.node import natural_order
 from headnode.core.scheduling.free_resources import FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable
+from headnode.core.scheduling.profile import AmountChanges
 from headnode.core.scheduling.request import ResolvedRequest, units_in
 from headnode.core.scheduling.switches import Offers
 
@@ -51,6 +53,68 @@ def are_contiguous(node_table: NodeTable, nodes: Iterable[int]) -> bool:
     places = places_of(node_table)
     taken = {places[node] for node in nodes}
     return not taken or max(taken) - min(taken) == len(taken) - 1
+
+
+class NodeRows:
+    """The units on each node as they change, and whether nodes beside each other have enough of them.
+
+    Cost:  a change, and each look, O(nodes of a row that has enough).
+    """
+
+    def __init__(self, needed: int, places: Mapping[int, int], nodes: int) -> None:
+        self._needed, self._places = needed, places
+        self._units = [0] * (nodes + 1)  # by place; the last is no node, and ends rows at both ends
+        self._found: list[int] = []  # where nodes got more, and had enough in their row then
+
+    def change(self, node: int, by: int) -> None:
+        """Let a node have more units, or fewer."""
+        place = self._places[node]
+        self._units[place] += by
+        if by > 0 and self._has_enough(place):
+            self._found.append(place)
+
+    def suffice(self) -> bool:
+        """Return whether a row has enough."""
+        while self._found and not self._has_enough(self._found[-1]):
+            self._found.pop()
+        return bool(self._found)
+
+    def _has_enough(self, place: int) -> bool:
+        units, needed = self._units, self._needed
+        held = units[place]
+        if not held:
+            return False
+        before, behind = place - 1, place + 1
+        while held < needed and units[before]:
+            held += units[before]
+            before -= 1
+        while held < needed and units[behind]:
+            held += units[behind]
+            behind += 1
+        return held >= needed
+
+
+def rows_of(need: ResolvedRequest, node_table: NodeTable) -> NodeRows:
+    """Return rows without units, for the minimum of a need."""
+    places = places_of(node_table)
+    return NodeRows(need.minimum, places, len(places))
+
+
+def rows_over_time(rows: NodeRows, units: Iterable[tuple[int, AmountChanges]]) -> AmountChanges:
+    """Return 1 while a row has enough, and 0 while none has, given the units of nodes over time."""
+    changes: list[tuple[float, bool, int, int]] = []
+    for node, course in units:
+        before = 0
+        for at, just_after, amount in course:
+            changes.append((at, just_after, node, amount - before))
+            before = amount
+    changes.sort()
+    found: list[tuple[float, bool, int]] = []
+    for (at, just_after), group in groupby(changes, key=itemgetter(0, 1)):
+        for _, _, node, by in group:
+            rows.change(node, by)
+        found.append((at, just_after, int(rows.suffice())))
+    return found
 
 
 def find_contiguous(

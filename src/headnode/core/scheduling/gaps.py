@@ -7,8 +7,10 @@ processors are free.
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 from math import frexp, inf, ldexp, nextafter
-from typing import NamedTuple
+from operator import itemgetter
+from typing import NamedTuple, Protocol
 
 from headnode.core.scheduling.profile import Profile, Span
 from headnode.core.scheduling.release_profile import NodeKind
@@ -19,16 +21,30 @@ Gap = tuple[float, int, float]
 Worth = Callable[[int], int]
 """How many units so many free processors, or idle nodes, of a kind are."""
 
-Changes = list[tuple[float, bool, int]]
-"""By how much a sum changes: (instant, just after it, by)."""
+Changes = list[tuple[float, bool, int, int]]
+"""By how much a sum changes: (instant, just after it, by, the kind that does)."""
+
+
+class Rows(Protocol):
+    """The units of kinds that have places beside each other: `contiguous.NodeRows`."""
+
+    def change(self, node: int, by: int, /) -> object:
+        """Let a node have more units, or fewer."""
+
+    def suffice(self) -> bool:
+        """Return whether nodes beside each other have enough units."""
 
 
 class GapDemand(NamedTuple):
-    """So many units are needed; what counts of each shape of kinds is worth; the kinds, None for all."""
+    """So many units are needed; what counts of each shape of kinds is worth; the kinds, None for all.
+
+    With `rows`, on nodes beside each other.
+    """
 
     units: int
     worths: Sequence[Worth]
     kinds: Sequence[int] | None = None
+    rows: Rows | None = None
 
 
 def gaps_of(stairs: Profile, shortest: float) -> list[Gap]:
@@ -95,7 +111,7 @@ class GapIndex:
         duration, after, until = span
         if after >= until:
             return iter(())
-        total, best, changes = 0, 0, Changes()
+        total, best, changes, rows = 0, 0, Changes(), demand.rows
         seen, around = -1, [(inf, 0)]  # the kind, and the gaps around the one that comes next: (end, worth)
         for kind, begin, end, units in self._fitting(demand, span):
             if kind in own:
@@ -107,18 +123,26 @@ class GapIndex:
             more = units - around[-1][1]
             around.append((end, units))
             best += more
-            if begin <= after:
+            if begin > after:
+                changes.append((begin, False, more, kind))
+            elif rows is None:
                 total += more
             else:
-                changes.append((begin, False, more))
+                rows.change(kind, more)
             if end - duration < until:
-                changes.append((max(end - duration, begin, after), True, -more))
+                changes.append((max(end - duration, begin, after), True, -more, kind))
         for kind in self._grouped_or(own, demand.kinds):
             worth = demand.worths[self._shapes[kind]]
-            at_first, most = _add_windows(own.get(kind, self._profiles[kind]), worth, span, changes)
-            total += at_first
+            windows = own.get(kind, self._profiles[kind]).windows(*span)
+            at_first, most = _add_windows(kind, windows, worth, after, changes)
             best += most
-        return _enough(demand.units, total, changes, after) if best >= demand.units else iter(())
+            if rows is None:
+                total += at_first
+            else:
+                rows.change(kind, at_first)
+        if best < demand.units:
+            return iter(())
+        return _enough(demand.units, total, changes, after) if rows is None else _in_row(rows, changes, after)
 
     def useful(self, demand: GapDemand, span: Span) -> list[int]:
         """Return the kinds that can give anything within a span; none if all of them together are too few."""
@@ -187,15 +211,21 @@ class GapIndex:
                 insort(self._by_first, (found[0][0], kind))
 
 
-def _add_windows(profile: Profile, worth: Worth, span: Span, changes: Changes) -> tuple[int, int]:
+def _add_windows(
+    kind: int,
+    windows: Iterable[tuple[float, bool, int]],
+    worth: Worth,
+    after: float,
+    changes: Changes,
+) -> tuple[int, int]:
     """Add how the worth of a kind changes over a span; return what it is at first, and at its best."""
     at_first = before = best = 0
-    for at, just_after, count in profile.windows(*span):
+    for at, just_after, count in windows:
         units = worth(count) if count > 0 else 0
-        if at <= span.after and not just_after:
+        if at <= after and not just_after:
             at_first = units
         elif units != before:
-            changes.append((at, just_after, units - before))
+            changes.append((at, just_after, units - before, kind))
         before = units
         best = max(best, units)
     return at_first, best
@@ -207,8 +237,22 @@ def _enough(needed: int, total: int, changes: Changes, after: float) -> Iterator
         yield after
     changes.sort()
     told = after
-    for at, just_after, by in changes:
+    for at, just_after, by, _ in changes:
         total += by
         if by > 0 and not just_after and total >= needed and at != told:
             told = at
+            yield at
+
+
+def _in_row(rows: Rows, changes: Changes, after: float) -> Iterator[float]:
+    """Yield the instants at which nodes beside each other have enough, and something has risen."""
+    if rows.suffice():
+        yield after
+    changes.sort()
+    for (at, just_after), group in groupby(changes, key=itemgetter(0, 1)):
+        rose = False
+        for _, _, by, kind in group:
+            rows.change(kind, by)
+            rose = rose or by > 0
+        if rose and not just_after and rows.suffice():
             yield at

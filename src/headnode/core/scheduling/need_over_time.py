@@ -31,6 +31,8 @@ class NeedOverTime(NamedTuple):
             for kind, worth in zip(kinds, worths, strict=True)
         ]
         demands = [AmountDemand(amounts, 1 if need.single else need.minimum)]
+        if need.contiguous:
+            demands.append(AmountDemand([self._row_over_time(kinds, amounts)], 1))
         for node in need.required:
             demands.append(AmountDemand([self._over_time(self.free_of(self.kinds.of[node]), _as_is)], 1))
         if need.share:
@@ -63,7 +65,6 @@ class NeedOverTime(NamedTuple):
         """Return whether the units of each node, amounts included, tell whether the need fits."""
         need = self.need
         special = need.whole or need.share or need.required or need.parts or need.switches
-        special = special or need.contiguous
         return need.counts_amounts and not special
 
     def _units(self, kind: int, worth: Worth) -> AmountChanges:
@@ -105,6 +106,13 @@ class NeedOverTime(NamedTuple):
             return limits
         return [None if one is None else partial(_is_enough, one, need.minimum) for one in limits]
 
+    def _row_over_time(self, kinds: Sequence[int], amounts: Sequence[AmountChanges]) -> AmountChanges:
+        """Return 1 while contiguous nodes have enough units for the minimum, and 0 while they have not."""
+        from headnode.core.scheduling.contiguous import rows_of, rows_over_time  # few jobs ask for it
+
+        nodes = [self.kinds.all[kind].nodes[0] for kind in kinds]
+        return rows_over_time(rows_of(self.need, self.node_table), zip(nodes, amounts, strict=True))
+
     def _idle_units(self, kind: int) -> AmountChanges:
         (node, *_), size, _ = self.kinds.all[kind]
         units = self.node_table.units_of(self.need)[node]
@@ -117,13 +125,12 @@ class NeedOverTime(NamedTuple):
 
 
 def is_plain(need: ResolvedRequest) -> bool:
-    """Return whether a need fits on any nodes of its alternatives where enough units are free of all of them.
+    """Return whether a need fits where enough units are free: on any nodes, or on nodes beside each other.
 
-    Licences aside, and if nodes are reserved for nobody.
+    Of one of its alternatives, licences aside, and if nodes are reserved for nobody.
     """
     special = need.single or need.share or need.required or need.parts or need.counts_amounts
-    special = special or need.switches or need.contiguous
-    return not special and need.access is None
+    return not (special or need.switches) and need.access is None
 
 
 def worth_of(need: ResolvedRequest, kind: NodeKind, node_table: NodeTable) -> Worth:

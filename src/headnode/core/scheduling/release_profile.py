@@ -94,7 +94,7 @@ def _what_matters(need: ResolvedRequest) -> tuple[Hashable, ...]:
     """Return what `_wanted` looks at."""
     where = need.rules if need.rules >= 0 else need.candidates
     apart = (
-        need.single or need.switches > 0 or need.contiguous,
+        need.single or need.is_topological,
         need.share > 0,
         bool(need.required),
         need.counts_amounts,
@@ -118,14 +118,8 @@ def _wanted(
 
 def _wants(need: ResolvedRequest, node_table: NodeTable, group: int) -> NodeDemand:
     node = node_table.alike[group][0]
-    if (
-        need.single
-        or need.share
-        or need.required
-        or need.switches
-        or need.contiguous
-        or len(need.candidates) > 1
-    ):
+    several = len(need.candidates) > 1
+    if need.single or need.share or need.required or need.is_topological or several:
         return NodeDemand.APART
     if need.whole:
         return NodeDemand.WHOLE

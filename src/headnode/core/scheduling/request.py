@@ -91,10 +91,14 @@ class ResolvedRequest(NamedTuple):
     @property
     def counted(self) -> bool:
         """Whether it only matters how much there is of equal nodes, not on which of them it is."""
-        special = self.single or self.share or self.required or self.counts_amounts
-        if special or self.switches or self.contiguous:
+        if self.single or self.share or self.required or self.counts_amounts or self.is_topological:
             return False
         return all(self.whole or not (part.apart or part.whole or part.size != 1) for part in self.parts)
+
+    @property
+    def is_topological(self) -> bool:
+        """Whether it matters which nodes it has together: under few switches, or contiguous."""
+        return self.switches > 0 or self.contiguous
 
     @property
     def counts_amounts(self) -> bool:
