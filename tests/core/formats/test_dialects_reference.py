@@ -15,7 +15,8 @@ FIRST = {"toml": "native", "json": "grid", "xml": "sss"}
 
 
 def test_the_page_lists_every_dialect() -> None:
-    differ = set(re.findall(r"^\| `([\w.-]+)` \|", PAGE, re.MULTILINE)) ^ set(DIALECTS)
+    first_table = PAGE.partition("\n## ")[0]
+    differ = set(re.findall(r"^\| `([\w.-]+)` \|", first_table, re.MULTILINE)) ^ set(DIALECTS)
     assert not differ, f"docs/job-languages.md needs a row of each job language; these differ: {differ}"
 
 
