@@ -100,6 +100,9 @@ def rewritten(backup: Path, change: Callable[[str, bytes], tuple[str, bytes] | N
                 archive.addfile(info, io.BytesIO(made[1]))
 
 
+DEEP = b'{"x":' + 5000 * b"[" + 5000 * b"]" + b"}"
+
+
 def with_manifest(**changes: object) -> Callable[[str, bytes], tuple[str, bytes]]:
     def change(name: str, content: bytes) -> tuple[str, bytes]:
         if name != MANIFEST:
@@ -122,8 +125,9 @@ def with_manifest(**changes: object) -> Callable[[str, bytes], tuple[str, bytes]
         (with_manifest(events=7), "backup-damaged"),
         (with_manifest(cluster_id="another"), "backup-damaged"),
         (lambda name, content: None if name == MANIFEST else (name, content), "no-backup"),
+        (lambda name, content: (name, DEEP if name == MANIFEST else content), "backup-damaged"),
     ],
-    ids=["no journal", "a path", "another key", "newer", "events", "cluster", "no manifest"],
+    ids=["no journal", "a path", "another key", "newer", "events", "cluster", "no manifest", "deep"],
 )
 def test_a_backup_that_was_made_up_restores_nothing(
     state: Path, tmp_path: Path, change: Callable[[str, bytes], tuple[str, bytes] | None], code: str

@@ -17,6 +17,7 @@ import msgspec
 from headnode.adapters.files.owners import refuse_unsafe_state, why_not_trusted
 from headnode.adapters.journal.sqlite import CLUSTER_ID, JOURNAL, SqliteJournal, write_cluster_id
 from headnode.adapters.wire.tls import AUTHORITY_FILES
+from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable, WrongState
 from headnode.core.model.quantities import Instant
 from headnode.core.model.user import User
@@ -155,7 +156,7 @@ def _manifest(backup: Path, archive: tarfile.TarFile) -> Manifest:
         text = content.read(MAX_MANIFEST)
         _see_that_its_version_is_read(backup, msgspec.json.decode(text, type=ManifestVersion))
         return msgspec.json.decode(text, type=Manifest)
-    except msgspec.MsgspecError as error:
+    except UNREADABLE as error:
         raise _damaged(backup, f"its manifest cannot be read: {error}") from None
 
 
