@@ -222,3 +222,11 @@ def test_a_stream_that_is_the_root_directory_is_reported_as_lost() -> None:
     text, report = write_job(spec, "grid-task")
     assert b"stderr" not in text
     assert any("standard_error: '/' cannot be the URL of a file" in item.what for item in report)
+
+
+def test_an_extension_of_another_language_that_is_too_deep_to_read_is_lost_and_said_so() -> None:
+    deep = 5000 * "[" + 5000 * "]"
+    spec = JobSpec(tasks=(TaskSpec(command="x"),), extensions={"requirements.fork": deep})
+    text, report = write_job(spec)
+    assert deep.encode() not in text
+    assert any("requirements.fork" in item.what for item in report), report

@@ -171,3 +171,8 @@ def test_affinity_shows_every_processor_in_signed_words(found: tuple[int, ...]) 
     assert found == tuple(
         at * 64 + bit for at, word in enumerate(words) for bit in range(64) if word >> bit & 1
     )
+
+
+def test_an_answer_that_is_too_deep_is_refused_as_other_text_that_cannot_be_read() -> None:
+    with pytest.raises(BadRequest, match="not JSON"):
+        apply_answer(PLAIN, b'{"m_Item2": ' + 5000 * b"[" + 5000 * b"]" + b"}")

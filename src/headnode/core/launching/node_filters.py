@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from headnode.core.launching.environment import SHEPHERD_MARKER, TASK_MARKER
 from headnode.core.launching.recipe import Recipe
+from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import SHELL, argv_of
@@ -111,7 +112,7 @@ def _start_of(filter_input: NodeFilterInput, answer: bytes) -> Mapping[str, Any]
     """Return what an answer says of how to start the task."""
     try:
         said = msgspec.json.decode(answer)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise _wrong(f"writes text that is not JSON: {error}") from None
     if not isinstance(said, dict):
         raise _wrong("writes JSON that is not an object")

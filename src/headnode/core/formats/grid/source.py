@@ -22,6 +22,7 @@ from headnode.core.formats.grid.keys import (
 )
 from headnode.core.formats.text.json_text import JsonText, read_json
 from headnode.core.formats.text.source_text import nearest_name
+from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, Path, TextPosition
 from headnode.core.model.value_checks import find_cycle
 
@@ -189,7 +190,7 @@ def from_extension(row: GridRow, text: str) -> Any:
         return text
     try:
         value = msgspec.json.decode(text)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
     return value if row.value.accepts(value) else None
 
