@@ -265,8 +265,9 @@ class ServerContext:
     def site(self) -> SiteFeatures:
         """Return what this cluster is to job files."""
         settings, there = self.engine.settings, tuple(self.cluster.resource_index.named.values())
-        unknown = settings.text("LicenceProgram") and not settings.licences()  # it has not run yet
-        counted = None if unknown else frozenset(settings.licences())
+        licences = settings.licences()
+        unknown = not licences and settings.text("LicenceProgram")  # it has not run yet
+        counted = None if unknown else frozenset(licences)
         return SiteFeatures(
             self.name, delivery_settings(settings), bool(self.cluster.templates), counted, there
         )

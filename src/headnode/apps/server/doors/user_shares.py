@@ -11,14 +11,18 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from functools import lru_cache
+from typing import NamedTuple
 
 from headnode.adapters.identity.users import Account, groups_of
 from headnode.core.model import bounds as b
 from headnode.core.model.errors import NotAllowed, Unavailable
 from headnode.core.model.user import User
-from headnode.engine.settings import Settings
+from headnode.engine.settings import Settings, read_people
 
 GROUPS_REMEMBERED = 60.0  # seconds that the groups of a user are believed: some sites ask a server for them
+USERS_REMEMBERED = 1000  # users whose roles are not worked out again while nothing has changed
+_NO_GROUPS: frozenset[str] = frozenset()
 
 
 class Roles:
@@ -39,22 +43,11 @@ class Roles:
         Raises:  NotAllowed ``no-root-by-key``.
         """
         settings = self._settings()
-        administrators, operators = settings.people("Administrators"), settings.people("Operators")
-        keep_roles = settings.people("SiteKeyRoles")
-        named = any(name.startswith("@") for name in (*administrators, *operators, *keep_roles))
-        groups = self._groups_of(account) if named or self._groups_matter() else frozenset[str]()
-        called = {account.name, *(f"@{group}" for group in groups)}
-        if by_key and called.isdisjoint(keep_roles):
-            return _without_role(account, groups)
-        administers = account.uid in (0, os.geteuid()) or not called.isdisjoint(administrators)
-        return User(
-            name=account.name,
-            uid=account.uid,
-            gid=account.gid,
-            administrator=administers,
-            operator=not administers and not called.isdisjoint(operators),
-            groups=tuple(sorted(groups)),
+        names = _role_names(
+            settings.text("Administrators"), settings.text("Operators"), settings.text("SiteKeyRoles")
         )
+        groups = self._groups_of(account) if names.with_groups or self._groups_matter() else _NO_GROUPS
+        return _user(account, groups, names, by_key)
 
     def _groups_of(self, account: Account) -> frozenset[str]:
         now = time.monotonic()
@@ -66,6 +59,42 @@ class Roles:
             groups = groups_of(account)
             self._groups[account] = (now, groups)
         return groups
+
+
+class _RoleNames(NamedTuple):
+    """The users and @groups that the parameters name; `with_groups`: a group is among them."""
+
+    administrators: frozenset[str]
+    operators: frozenset[str]
+    keep_roles: frozenset[str]
+    with_groups: bool
+
+
+@lru_cache(1)  # until a parameter changes: this is asked for each request
+def _role_names(administrators: str, operators: str, keep_roles: str) -> _RoleNames:
+    read = [frozenset(read_people(text)) for text in (administrators, operators, keep_roles)]
+    with_groups = any(name.startswith("@") for names in read for name in names)
+    return _RoleNames(read[0], read[1], read[2], with_groups)
+
+
+@lru_cache(USERS_REMEMBERED)
+def _user(account: Account, groups: frozenset[str], names: _RoleNames, by_key: bool) -> User:
+    """Return the user of an account.
+
+    Raises:  NotAllowed ``no-root-by-key``.
+    """
+    called = {account.name, *(f"@{group}" for group in groups)}
+    if by_key and called.isdisjoint(names.keep_roles):
+        return _without_role(account, groups)
+    administers = account.uid in (0, os.geteuid()) or not called.isdisjoint(names.administrators)
+    return User(
+        name=account.name,
+        uid=account.uid,
+        gid=account.gid,
+        administrator=administers,
+        operator=not administers and not called.isdisjoint(names.operators),
+        groups=tuple(sorted(groups)),
+    )
 
 
 def _without_role(account: Account, groups: frozenset[str]) -> User:
