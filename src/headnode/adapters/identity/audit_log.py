@@ -29,8 +29,10 @@ class AuditLog:
     def __init__(self, path: Path, quick: float = QUICK_DISK) -> None:
         """`quick`: seconds for which the loop itself waits for the disk."""
         self._path, self._quick = path, quick
+        self._name = str(path)  # it is looked at all the time
         self._average = 0.0  # seconds of a wait for the disk
         self._file: int | None = None
+        self._identity = (0, 0)  # device and number of the open file
         self._unwritten = b""  # what could not be written stays, and goes first
         self._waiting: list[asyncio.Future[None]] = []
         self._works = False  # a write is to come, or the disk works
@@ -141,10 +143,10 @@ class AuditLog:
         """Use the file of our name, if ours was moved away."""
         if self._file is not None:
             try:
-                there, ours = self._path.lstat(), os.fstat(self._file)
+                there = _identity_of(os.lstat(self._name))
             except FileNotFoundError:
                 there = None
-            if there is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            if there != self._identity:
                 self.close()
         self._open()
 
@@ -152,6 +154,7 @@ class AuditLog:
         if self._file is None:
             self._file = os.open(self._path, _FLAGS, 0o600)
             os.fchmod(self._file, 0o600)
+            self._identity = _identity_of(os.fstat(self._file))
         return self._file
 
     def close(self) -> None:
@@ -173,6 +176,10 @@ class AuditLog:
             what=f"this was done, but the audit log {str(self._path)!r} cannot be written: {why}",
             fix="do not repeat the command; the head accepts no changes until the log can be written",
         )
+
+
+def _identity_of(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _settle(file: int) -> float:

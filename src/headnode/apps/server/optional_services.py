@@ -7,7 +7,9 @@ licences, event logs of HTCondor, and limits on the age of output and records; i
 import asyncio
 import contextlib
 import logging
+import os
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from headnode.adapters.files.copied_tables import CURSORS, DELEGATIONS, EVENT_LOGS
@@ -225,6 +227,7 @@ class OptionalServices:
         self._source, self._welcome_nodes = source, welcome_nodes
         engine, state = context.engine, context.state
         self._cursors = state / CURSORS.file
+        stored = str(state / DELEGATIONS.file)  # text: a Path takes as long as the question itself
         has_cursors = self._cursors.exists()  # those of former hooks are to be forgotten
         is_set = self._is_set
         self.bank = OptionalEventService(self._bank, lambda: is_set(BANK) or bool(engine.cluster.bank.due))
@@ -236,7 +239,7 @@ class OptionalServices:
         self.places = OptionalService(self._places, lambda: self.hand_off.service is not None)
         self.webhooks = OptionalEventService(self._webhooks, lambda: has_cursors or is_set("EventWebhooks"))
         self.event_logs = LogService(self._event_logs, self._has_event_logs)
-        self.delegations = CleaningService(self._delegations, (state / DELEGATIONS.file).exists, LOOK)
+        self.delegations = CleaningService(self._delegations, partial(os.path.exists, stored), LOOK)
         self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
         self.output = OptionalService(self._output, lambda: self._sets(TTL_COMPLETED_JOBS, PURGE_JOBS_AFTER))

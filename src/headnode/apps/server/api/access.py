@@ -81,21 +81,27 @@ def audited_fields(fields: dict[str, Any]) -> dict[str, Any]:
         }
     terms = fields.get("terms")
     for whom in (fields.get("user"), terms.get("user") if isinstance(terms, dict) else None):
-        if _is_plain(whom):  # `user` is always the requesting user
+        if whom is not None and _is_plain(whom):  # `user` is always the requesting user
             audited.setdefault("owner", whom)
     return audited
 
 
 def audited_answer(answer: object) -> dict[str, Any]:
     """Return what an answer tells of the thing that was made or changed."""
-    names = ("job", "jobs", "owner", "token")
-    audited = {name: getattr(answer, name, None) for name in names}
-    from headnode.protocol.job_answers import SubmitJobsAnswer  # with the first request of a client
+    found = ((name, getattr(answer, name, None)) for name in ("job", "jobs", "owner", "token"))
+    audited: dict[str, Any] = {name: value for name, value in found if _is_plain(value)}
+    if hasattr(answer, "submissions"):
+        audited |= _audited_refusals(answer)
+    return audited
 
-    if isinstance(answer, SubmitJobsAnswer):
-        refused = [(n, each.refused.code) for n, each in enumerate(answer.submissions) if each.refused]
-        audited["refused"] = [f"{number}: {code}" for number, code in refused] or None
-    return {name: value for name, value in audited.items() if _is_plain(value)}
+
+def _audited_refusals(answer: object) -> dict[str, Any]:
+    """Return which of several submissions were refused."""
+    from headnode.protocol.job_answers import SubmitJobsAnswer  # few clients submit several in one request
+
+    submissions = answer.submissions if isinstance(answer, SubmitJobsAnswer) else ()
+    refused = [f"{number}: {each.refused.code}" for number, each in enumerate(submissions) if each.refused]
+    return {"refused": refused} if refused and _is_plain(refused) else {}
 
 
 def _is_plain(value: object) -> bool:
