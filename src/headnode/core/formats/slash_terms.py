@@ -75,8 +75,8 @@ def read_terms(
         spec = read_job_terms(job, base, now=now)
     except BadRequest as wrong:
         raise wrong.inside("terms") from wrong.__cause__
-    tasks = _each(tasks, lambda terms: _known(terms, TASK_TERMS, "task"))
-    units = [unit for terms in tasks if (unit := _unit_of(terms))]
+    known = _each(tasks, _known_of_task)
+    units = [unit for terms in known if (unit := _unit_of(terms))]
     unit = spec.unit if not units or _has_sized_part(spec, job) else units[0]
     other = next((unit_of_task for unit_of_task in units if unit_of_task is not unit), None)
     if other:
@@ -85,7 +85,7 @@ def read_terms(
             what=f"the job counts {unit.word}s and a task {other.word}s",
             fix="use the same option of size for the job and its tasks",
         )
-    added = _each(tasks, read_task_terms)
+    added = _each(known, _task_of)
     return msgspec.structs.replace(spec, unit=unit, tasks=(*spec.tasks, *added))
 
 
@@ -171,8 +171,17 @@ def read_task_terms(terms: Mapping[str, Any], base: TaskSpec | None = None) -> T
              whatever is wrong with a value.
     Source:  CCS, "Standard job and task options", row *rerunnable*: the default is true.
     """
-    known = _known(terms, TASK_TERMS, "task")
+    known = _known_of_task(terms)
     _unit_of(known)  # refuses two of them
+    return _task_of(known, base)
+
+
+def _known_of_task(terms: Mapping[str, Any]) -> dict[str, Any]:
+    return _known(terms, TASK_TERMS, "task")
+
+
+def _task_of(known: Mapping[str, Any], base: TaskSpec | None = None) -> TaskSpec:
+    """Return the task of terms by their own names."""
     fields: Fields = {"rerunnable": True} if base is None else {}
     for name, text in known.items():
         if name in TASK_FIELDS:

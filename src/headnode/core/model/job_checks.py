@@ -145,8 +145,8 @@ def check_runnable(spec: JobSpec) -> None:
     for number, task in enumerate(spec.tasks, 1):
         if spec.interactive:
             continue  # without one it is the login shell
-        part = task_part(number, task)
         if not task.command.strip():
+            part = task_part(number, task)
             part.refuse("no-command", f"{part} has no command line", "write a command line", "command")
 
 

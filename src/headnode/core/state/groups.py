@@ -154,6 +154,8 @@ def _refuse_circle(specs: Mapping[int, JobSpec], same_name: Mapping[int, tuple[i
         for job, spec in specs.items()
         if (found := (*parents(spec, of_instances=True), *same_name.get(job, ())))
     }
+    if not waiting:
+        return
     circle = find_cycle(
         {
             job: [parent for parent in found if parent in waiting and parent != job]

@@ -86,6 +86,8 @@ def plain_name(written: str) -> str:
 
 def is_other(by: User, spec: JobSpec) -> bool:
     """Return whether a job is to run as a user other than `by`."""
+    if not spec.run_as:  # as of most jobs
+        return False
     name = plain_name(spec.run_as)
     return bool(name) and name.casefold() != by.name.casefold()
 

@@ -86,7 +86,7 @@ def overlay_of(resources: Mapping[str, BatchResource]) -> BatchResource | None:
 
 def with_resource(resources: Mapping[str, BatchResource], spec: JobSpec) -> JobSpec:
     """Return the job with the resource where it goes if it names none."""
-    known = None if spec.resource else overlay_of(resources)
+    known = overlay_of(resources) if resources and not spec.resource else None
     return spec if known is None else replace(spec, resource=known.name)
 
 

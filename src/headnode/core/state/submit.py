@@ -119,7 +119,7 @@ def checked(spec: JobSpec) -> bytes:
         check_job(spec)
         return data
     try:
-        _check_small(encode_spec(without_texts(spec)) if _has_plain_texts(spec) else data)
+        _check_written(data)
     except BadRequest:
         check_job(spec)  # says it of this job
         raise
@@ -135,6 +135,13 @@ def _has_plain_texts(spec: JobSpec) -> bool:
         if "\0" in task.command:
             return False
     return 4 * len(spec.name) <= NAME.most and "\0" not in spec.name and not spec.singleton
+
+
+@lru_cache(MAX_REMEMBERED)
+def _check_written(data: bytes) -> None:
+    """Check a small job: a submission is checked when it is read, and again when it is decided."""
+    spec = decode_spec(data)
+    _check_small(encode_spec(without_texts(spec)) if _has_plain_texts(spec) else data)
 
 
 @lru_cache(MAX_REMEMBERED)

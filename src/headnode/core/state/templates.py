@@ -206,6 +206,8 @@ SUBMISSION, ACTIVATION = "SubmissionFilterProgram", "ActivationFilterProgram"
 
 def submission_filters(cluster: ClusterState, spec: JobSpec) -> FilterChain:
     """Return what a job passes before it comes into the queue, in order."""
+    if not cluster.parameters and not cluster.templates:
+        return ()
     text = cluster.parameters.get(SUBMISSION, "")
     bank = _bank(cluster)
     if bank and is_elsewhere(spec.resource):

@@ -46,9 +46,9 @@ def unsupported_features(spec: JobSpec, site: SiteFeatures) -> tuple[ReportItem,
     if site.licences is not None and (spec.licences or spec.alternatives):
         items += [_unsupported("licence", what) for what in _uncounted_licences(spec, site.licences)]
     if spec.dialect == "terms":  # readers of files tell it with its place
-        from headnode.core.formats.text import windows
+        from headnode.core.formats.text.windows import items as meant_for_windows
 
-        items += windows.items(spec)
+        items += meant_for_windows(spec)
     return tuple(items)
 
 

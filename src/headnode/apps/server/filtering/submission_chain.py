@@ -161,7 +161,7 @@ class SubmissionFilters(SubmissionChain):
 
     async def messages(self, jobs: Collection[int]) -> list[str]:
         asked = [self._message(JobId(job)) for job in jobs]
-        return [await each for each in asked]  # without a turn of the loop for what is known already
+        return [each if isinstance(each, str) else await each for each in asked]
 
     async def wait(self, jobs: Collection[int]) -> None:
         messages = await self.messages(jobs)
@@ -174,16 +174,17 @@ class SubmissionFilters(SubmissionChain):
                 fix=f"change that, and submit a copy: hn job clone {failed[0][0]}",
             )
 
-    def _message(self, job: JobId) -> "asyncio.Future[str]":
-        """Return what will be the message of a job that does not come into the queue; empty if it does."""
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    def _message(self, job: JobId) -> "str | asyncio.Future[str]":
+        """Return the message of a job that does not come into the queue, or what will be it.
+
+        It is empty if the job comes into the queue.
+        """
         record = self._context.lookups.record(job)
         if record is not None and record.state is JobState.VALIDATING:
+            future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             self._waiting.setdefault(job, []).append(future)
-        else:
-            never_came = record is not None and record.unvalidated
-            future.set_result((record.message or record.state.value) if record and never_came else "")
-        return future
+            return future
+        return (record.message or record.state.value) if record and record.unvalidated else ""
 
     @asynccontextmanager
     async def changing(self, record: JobRecord, spec: JobSpec) -> AsyncIterator[JobSpec]:
