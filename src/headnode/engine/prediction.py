@@ -223,9 +223,9 @@ class StartPredictor:
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Take note of what has happened; called with everything that is durable."""
-        self.learner.note(events, cluster)
-        for event in events:
-            self.changed = self.changed or type(event) not in _NO_NEWS
+        self.learner.note(news := [event for event in events if type(event) not in _NO_NEWS], cluster)
+        for event in news:
+            self.changed = True
             if isinstance(event, e.JobStarted):
                 self._started(event)
             if isinstance(event, (e.JobStarted, e.JobModified, e.JobEnded, sj.JobSuspended, sj.JobResumed)):

@@ -170,6 +170,8 @@ class CommandBatcher:
     def set_alarm(self) -> None:
         """See to it that the engine is woken when time asks for something, or the clock was set."""
         wake = self._engine.next_wake()
+        if wake is None and self._timer is not None:
+            return  # it looks at the clock
         delay = MAX_TIMER if wake is None else min(max(0.0, wake - self._engine.clock.now()), MAX_TIMER)
         loop = asyncio.get_running_loop()
         if self._timer is not None:
