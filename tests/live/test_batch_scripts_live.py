@@ -70,12 +70,13 @@ def test_a_script_of_pbs_begins_at_home_and_leaves_its_files_where_it_was_submit
     head: RealHead, tmp_path: Path
 ) -> None:
     (tmp_path / "p.pbs").write_text(
-        "#PBS -N p\n#PBS -l select=1:ncpus=2,walltime=60\n#PBS -j oe\necho $PWD $PBS_O_WORKDIR $PBS_NP\n"
+        "#PBS -N p\n#PBS -l select=1:ncpus=4:mpiprocs=2,walltime=60\n#PBS -j oe\n"
+        "echo $PWD $PBS_O_WORKDIR $PBS_NP $(wc -l < $PBS_NODEFILE)\n"
     )
     hn(head, tmp_path, "job", "submit", "--wait", "p.pbs")
     (found,) = tmp_path.glob("p.o*")
-    home, submitted, processors = found.read_text().split()
-    assert (submitted, processors) == (str(tmp_path), "2")
+    home, submitted, processes, lines = found.read_text().split()
+    assert (submitted, processes, lines) == (str(tmp_path), "2", "2")
     assert home != submitted
 
 

@@ -52,6 +52,27 @@ def test_tasks_run_on_the_nodes_that_are_named(
     assert (done.returncode, done.stdout) == (0, "here\nhere\n")
 
 
+@pytest.mark.parametrize(
+    ("variables", "counts"),
+    [
+        ('SLURM_NTASKS=4 SLURM_TASKS_PER_NODE="2(x2)"', (2, 2)),
+        ("SLURM_NTASKS=4 SLURM_TASKS_PER_NODE=1,3", (1, 3)),
+        ('SLURM_NTASKS=2 SLURM_TASKS_PER_NODE="1(x2)" SRUN_CPUS_PER_TASK=4', (1, 1)),
+        ("SLURM_NTASKS=4 SLURM_TASKS_PER_NODE=4", (3, 1)),  # not of these nodes
+    ],
+)
+def test_a_step_without_options_has_the_tasks_of_the_job_on_each_node(
+    tmp_path: Path, variables: str, counts: tuple[int, int]
+) -> None:
+    launch = tmp_path / "launch"
+    launch.write_text('#!/bin/sh\nexec sh -c "$2"\n')  # what the agent of the other node does
+    launch.chmod(0o700)
+    before = f"export SLURM_NNODES=2 HEADNODE_LAUNCH={launch} {variables}"
+    done = srun(tmp_path, "sh", "-c", "echo $SLURMD_NODENAME", before=before, nodes="2 here 4 away 4")
+    assert done.returncode == 0, done.stderr
+    assert tuple(done.stdout.split().count(node) for node in ("here", "away")) == counts
+
+
 def test_a_signal_at_the_start_ends_also_the_tasks_that_start_later(tmp_path: Path) -> None:
     first = f"if [ $SLURM_PROCID = 0 ]; then kill -TERM $PPID; else exec sleep {LONG}; fi"
     done = srun(tmp_path, "-n", str(TASKS), "sh", "-c", first)

@@ -228,6 +228,16 @@ def test_tasks_of_a_step_fill_nodes_and_never_more_than_there_is(
         assert own == list(range(len(own)))
 
 
+@pytest.mark.parametrize(
+    ("most", "places"), [({"a": 2, "b": 2}, "aabb"), ({"a": 1, "b": 3}, "abbb"), ({"a": 1, "b": 1}, "aaab")]
+)
+def test_a_step_of_the_whole_job_has_as_many_tasks_on_a_node_as_the_job(
+    most: dict[str, int], places: str
+) -> None:
+    found = layout(StepRequest(4, 2, 1, None, cyclic=False, most=most), [("a", 4), ("b", 4)])
+    assert "".join(task.node for task in found) == places
+
+
 def test_names_of_files_of_tasks_have_their_numbers() -> None:
     values = {"j": "7", "t": "2", "N": "n1"}
     assert output_name("%j_%t_%3t_%N_%%_%q", values) == "7_2_002_n1_%_%q"

@@ -15,6 +15,7 @@ from itertools import groupby
 
 import msgspec
 
+from headnode.core.model.batch_variables import shares_processors
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node import machine_numbers
 from headnode.core.model.quantities import FOREVER, JobId, Seconds
@@ -48,14 +49,17 @@ def host_files(place: NodeCores, distribution: Distribution | None) -> tuple[str
 
 
 def process_places(spec: JobSpec, task: TaskSpec, place: NodeCores) -> NodeCores:
-    """Return the processors of a place on which processes start: of a job that counts GPUs not all.
+    """Return the processors of a place on which processes start: not all, if a process has several.
 
     A node has its share of the processes that a script asks for; without a script one for each GPU.
     """
-    if spec.unit is not UnitType.GPU:
-        return place
     processors = sum(len(taken) for _, taken in place)
-    wanted = asked_processes(task, spec.dialect) or max(1, processors // spec.processors_per_gpu)
+    if shares_processors(spec, task):
+        wanted = asked_processes(task, spec.dialect) or 1
+    elif spec.unit is UnitType.GPU:
+        wanted = max(1, processors // spec.processors_per_gpu)
+    else:
+        return place
     places, before = [], 0
     for node, taken in place:
         after = before + len(taken)
@@ -77,10 +81,11 @@ def _share(needed: int, part: int, whole: int) -> int:
 def process_order(spec: JobSpec, task: TaskSpec) -> Distribution | None:
     """Return in which order the processes of a task are dealt to its nodes.
 
-    The distribution of a job with GPUs counts those; how many processes a node has, `process_places` says.
+    The distribution of a task counts its processors or GPUs; how many processes a node has, `process_places`
+    says.
     """
     layout = task.distribution
-    if layout is None or spec.unit is not UnitType.GPU or asked_processes(task, spec.dialect) is None:
+    if layout is None or not shares_processors(spec, task):
         return layout
     return Distribution(round_robin=layout.round_robin)
 

@@ -25,6 +25,7 @@ from headnode.core.launching.environment import (
     users_variables,
 )
 from headnode.core.launching.expansion import expand_path, expand_percent
+from headnode.core.model.batch_variables import shares_processors
 from headnode.core.model.job import UnitType
 from headnode.core.model.node import folded_names
 from headnode.core.model.staging import FileTransfer
@@ -33,7 +34,6 @@ from headnode.core.model.task import (
     TaskSpec,
     TaskType,
     argv_of,
-    asked_processes,
     is_far,
     script_argv,
     substitute,
@@ -51,7 +51,7 @@ def batch_variables(
         return {}
     index = ARRAY_INDEX[around.spec.dialect]
     value = str(task.value(instance)) if task.kind is TaskType.SWEEP else task.environment.get(index)
-    if around.spec.unit is not UnitType.GPU or asked_processes(task, around.spec.dialect) is None:
+    if not shares_processors(around.spec, task):
         return made(around, place, place, value, retries)
     ranks = process_places(around.spec, task, place)
     counts = {node: len(taken) for node, taken in ranks}

@@ -38,6 +38,22 @@ _OF_JOB: Mapping[str, Mapping[str, Callable[[JobSpec], str]]] = MappingProxyType
 """The variables that say what the job has, whatever its size."""
 
 
+def shares_processors(spec: JobSpec, task: TaskSpec) -> bool:
+    """Tell whether a script says how many processes share its GPUs, or its processors: fewer than these."""
+    processes = asked_processes(task, spec.dialect)
+    if processes is None:
+        return False
+    return spec.unit is UnitType.GPU or (spec.unit is UnitType.PROCESSOR and processes < task.minimum)
+
+
+def processors_of_process(spec: JobSpec, task: TaskSpec) -> int:
+    """Return how many processors each process of a script has; 1 if they cannot be divided evenly."""
+    processes = asked_processes(task, spec.dialect) or 1
+    if spec.unit is UnitType.GPU or not shares_processors(spec, task) or task.minimum % processes:
+        return 1
+    return task.minimum // processes
+
+
 def follow_request(before: JobSpec, after: JobSpec) -> JobSpec:
     """Return a changed batch script in which the variables of its batch script say what the job asks for now.
 
@@ -104,8 +120,9 @@ def _resize(
     each = _number(variables, "SLURM_CPUS_PER_TASK")
     if each and (each * processes > processors or of_gpu != former[1]):
         variables["SLURM_CPUS_PER_TASK"] = str(max(1, processors // processes))
-    if _number(variables, "NCPUS") in (before, *range(processors + 1, before)):
-        variables["NCPUS"] = str(processors)
+    for variable in ("NCPUS", "OMP_NUM_THREADS"):  # the second is of PBS, where it sets both
+        if "NCPUS" in variables and _number(variables, variable) in (before, *range(processors + 1, before)):
+            variables[variable] = str(processors)
     agree: dict[str, Callable[[int], bool]] = {
         "SLURM_NTASKS_PER_NODE": lambda number: number <= processes,
         "SLURM_CPUS_PER_GPU": lambda number: number == of_gpu,

@@ -6,6 +6,7 @@ Source:  Slurm 22.05, srun(1), "DESCRIPTION".
 
 import fcntl
 import os
+import re
 import sys
 import time
 from typing import NamedTuple
@@ -33,6 +34,7 @@ class StepRequest(NamedTuple):
     processors: int  # of each task
     per_node: int | None
     cyclic: bool
+    most: "Mapping[str, int] | None" = None  # tasks of each node, if they fit so
 
 
 def run_step(args: ProgramWords) -> int:
@@ -76,11 +78,28 @@ def _request(args: ProgramWords) -> StepRequest:
                 f"srun: Warning: can't run {tasks} processes on {nodes} nodes, setting nnodes to {tasks}\n"
             )
         nodes = tasks
-    processors = _number(args, "cpus-per-task") or 1
+    most = None
+    if per_node is None and not any(args.has(name) for name in ("ntasks", "nodes")):
+        most = _tasks_of_job(tasks)
+    processors = _number(args, "cpus-per-task") or _own("SRUN_CPUS_PER_TASK") or 1
     order = (args.text("distribution") or "block").partition(":")[0].partition(",")[0]
     if order not in ("block", "cyclic", "*"):
         raise ProgramRefusal(f"--distribution={order[:40]} is not supported here: write block or cyclic")
-    return StepRequest(tasks, nodes, processors, per_node, order == "cyclic")
+    return StepRequest(tasks, nodes, processors, per_node, order == "cyclic", most)
+
+
+_COUNTS = re.compile(r"(\d{1,5})(?:\(x(\d{1,5})\))?")
+
+
+def _tasks_of_job(tasks: int) -> "Mapping[str, int] | None":
+    """Return how many tasks of the job each of its nodes has; None if a step does not have all of them."""
+    found = [_COUNTS.fullmatch(part) for part in os.environ.get("SLURM_TASKS_PER_NODE", "").split(",")]
+    runs = [(int(each[1]), int(each[2] or 1)) for each in found if each]
+    nodes = job_nodes(os.environ)
+    if sum(count * times for count, times in runs) != tasks or sum(times for _, times in runs) != len(nodes):
+        return None
+    counts = (count for count, times in runs for _ in range(times))
+    return {name: count for (name, _), count in zip(nodes, counts, strict=True)}
 
 
 def _number(args: ProgramWords, name: str) -> int | None:
@@ -155,6 +174,9 @@ def layout(
         room = [request.tasks for _ in nodes]
     if request.per_node is not None:
         room = [min(each, request.per_node) for each in room]
+    if request.most is not None:
+        most = [min(each, request.most.get(name, each)) for each, (name, _) in zip(room, nodes, strict=True)]
+        room = most if sum(most) >= request.tasks else room
     usable = [at for at, each in enumerate(room) if each]
     if request.nodes is not None:
         usable = usable[: request.nodes]

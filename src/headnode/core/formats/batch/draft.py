@@ -41,6 +41,8 @@ class BatchDraft:
         self.most_tasks: int | None = None  # None: as many as `tasks`
         self.tasks_per_node: int | None = None
         self.processors_per_task = 1
+        self.chunk_processes: int | None = None  # of MPI, in each chunk of PBS
+        self.threads: int | None = None  # of OpenMP, of each of these processes
         self.round_robin = False
         self.memory: int | None = None  # MB of each node
         self.run_time: Seconds = FOREVER

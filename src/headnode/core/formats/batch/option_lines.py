@@ -11,9 +11,10 @@ from typing import Final
 from headnode.core.formats.batch.gpus import grid_engine_gpus, lsf_gpus, lsf_span, slurm_gpus
 from headnode.core.formats.batch.lines import LIMIT_OPTIONS, BatchSystem
 from headnode.core.formats.batch.signal_lines import grid_engine_signal, lsf_signal, slurm_signal
-from headnode.core.formats.batch.slurm_nodes import lines_of_nodes
+from headnode.core.formats.batch.slurm_nodes import lines_of_nodes, lines_of_tasks
 from headnode.core.formats.fidelity import Fidelity, LossReport
 from headnode.core.model import bounds
+from headnode.core.model.batch_variables import processors_of_process
 from headnode.core.model.job import Condition, JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
@@ -93,7 +94,7 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
     yield from _texts({"--job-name": spec.name, "--account": spec.project, "--qos": spec.template})
     if task.minimum != task.maximum:
         losses.add(Fidelity.APPROXIMATED, "task", f"it has {task.minimum} {spec.unit.word}s, and never more")
-    yield from slurm_gpus(spec, task, losses) if spec.unit is UnitType.GPU else (f"--ntasks={task.minimum}",)
+    yield from slurm_gpus(spec, task, losses) if spec.unit is UnitType.GPU else lines_of_tasks(spec, task)
     yield from lines_of_nodes(spec, task)
     if spec.run_time != FOREVER:
         yield f"--time={_slurm_clock(spec.run_time)}"
@@ -166,9 +167,8 @@ def _qsub(system: BatchSystem) -> Callable[[JobSpec, TaskSpec, LossReport], Iter
         value = "$TASK_ID" if system is BatchSystem.GRID_ENGINE else "^array_index^"
         number = "$JOB_ID" if system is BatchSystem.GRID_ENGINE else "$PBS_JOBID"
         if task.minimum != task.maximum:
-            losses.add(
-                Fidelity.APPROXIMATED, "task", f"it has {task.minimum} {spec.unit.word}s, and never more"
-            )
+            what = f"it has {task.minimum} {spec.unit.word}s, and never more"
+            losses.add(Fidelity.APPROXIMATED, "task", what)
         yield from (f"{name} {_word(text)}" for name, text in (
             ("-N", spec.name),
             ("-P" if system is BatchSystem.GRID_ENGINE else "-A", spec.project),
@@ -211,7 +211,9 @@ def _pbs_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterato
             losses.add(Fidelity.APPROXIMATED, "task", what)
         yield f"-l select={chunks}:ncpus={each * spec.processors_per_gpu}:ngpus={each}{memory}{features}"
     else:
-        yield f"-l select={chunks}:ncpus={each}{memory}{features}"
+        threads = processors_of_process(spec, task)
+        ranks = f":mpiprocs={each // threads}:ompthreads={threads}" if each > threads else ""
+        yield f"-l select={chunks}:ncpus={each}{ranks}{memory}{features}"
     scattered = "scatter" if layout is not None and layout.nodes else "free"
     yield f"-l place={scattered}{':excl' if spec.exclusive else ''}"
     if spec.process_memory:
@@ -223,9 +225,8 @@ def _pbs_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterato
     if task.kind is TaskType.SWEEP:
         yield f"-J {_ranges(spec).partition(',')[0]}"
         if _at_once(spec, task):
-            losses.add(
-                Fidelity.NOT_SUPPORTED, "job", "maximum: PBS does not bound how many instances run at once"
-            )
+            what = "maximum: PBS does not bound how many instances run at once"
+            losses.add(Fidelity.NOT_SUPPORTED, "job", what)
     if spec.after_corresponding:
         what = "after_corresponding: PBS waits for whole jobs, so the job waits for all of each"
         losses.add(Fidelity.APPROXIMATED, "job", what)

@@ -278,6 +278,7 @@ def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     first, *more = text.split(":")
     numbered = first.isdigit()
     draft.tasks, draft.tasks_per_node = place.number(first, 1) if numbered else 1, 1
+    draft.chunk_processes, draft.threads = 1, None
     draft.gpus.counts.pop("select", None)
     for part in more if numbered else [first, *more]:
         name, _, value = part.partition("=")
@@ -290,8 +291,10 @@ def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
                 draft.task["required_nodes"] = (value,)
             case "ngpus":
                 draft.gpus.ask("select", GpuScope.PROCESS, place, str(place.number(value)))
-            case "mpiprocs" | "ompthreads":
-                pass  # how the program uses its processors
+            case "mpiprocs":
+                draft.chunk_processes = place.number(value, 1)
+            case "ompthreads":
+                draft.threads = place.number(value, 1)
             case _ if value.lower() in ("true", "1", "t"):
                 add_feature(draft, name)
             case _:

@@ -182,6 +182,8 @@ def _set_environment(draft: BatchDraft, origin: ScriptOrigin) -> None:
         own[PROCESS_COUNT[draft.system.value]] = str(
             draft.processes if draft.system is BatchSystem.SLURM else draft.processors
         )
+    elif draft.chunk_processes is not None:
+        own[PROCESS_COUNT[draft.system.value]] = str(draft.processes * draft.chunk_processes)
     shell = (
         origin.environment
         if draft.all_variables
@@ -252,6 +254,9 @@ def _pbs_variables(draft: BatchDraft, directory: str) -> Mapping[str, str]:
         "PBS_QUEUE": str(draft.job.get("template", "Default")),
         "NCPUS": str(draft.processors_per_task),
     }
+    if draft.chunk_processes is not None:  # as PBS Professional sets both for chunks
+        variables["NCPUS"] = str(draft.threads or draft.processors_per_task)
+        variables["OMP_NUM_THREADS"] = variables["NCPUS"]
     return {**variables, "PBS_O_WORKDIR": directory} if directory else variables
 
 

@@ -10,6 +10,7 @@ from headnode.core.formats.batch.draft import BatchDraft, Reader
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.batch.slurm import slurm_seconds
 from headnode.core.formats.fidelity import Fidelity
+from headnode.core.model.batch_variables import processors_of_process
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.task import TaskSpec
 
@@ -98,6 +99,14 @@ def read_least_processors(draft: BatchDraft, place: OptionPlace, text: str) -> N
     place.report(Fidelity.TRANSLATED, "each node of the job has at least so many processors")
 
 
+def lines_of_tasks(spec: JobSpec, task: TaskSpec) -> Iterator[str]:
+    """Yield how many processes a job without GPUs has, and the processors of each."""
+    each = processors_of_process(spec, task)
+    yield f"--ntasks={task.minimum // each}"
+    if each > 1:
+        yield f"--cpus-per-task={each}"
+
+
 def lines_of_nodes(spec: JobSpec, task: TaskSpec) -> Iterator[str]:
     """Yield the options that say on how many nodes a job runs, and what these have at least."""
     one, layout = spec.single_node or (task.distribution is None and task.minimum == 1), task.distribution
@@ -105,7 +114,7 @@ def lines_of_nodes(spec: JobSpec, task: TaskSpec) -> Iterator[str]:
         yield f"--nodes={layout.nodes}"
     elif layout is not None and layout.per_node:
         if spec.unit is not UnitType.GPU:
-            yield f"--ntasks-per-node={layout.per_node}"
+            yield f"--ntasks-per-node={max(1, layout.per_node // processors_of_process(spec, task))}"
     elif one and (task.minimum > 1 or spec.unit is UnitType.GPU):
         yield "--nodes=1"
     needs = spec.needs

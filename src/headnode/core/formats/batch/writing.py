@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from headnode.core.formats.batch.lines import RULES, BatchSystem, read_by
 from headnode.core.formats.batch.option_lines import OPTION_LINES, SWEPT
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, LossReport, WrittenParts, lost_fields
+from headnode.core.model.batch_variables import processors_of_process
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import NodeNeeds
@@ -81,6 +82,10 @@ def write_script(spec: JobSpec, system: BatchSystem) -> Written:
         losses.add(Fidelity.NOT_SUPPORTED, "job", f"{field}: a {RULES[system].title} has no such option")
     for field in lost_fields(task, _TASK, _SAID_OF_TASK | of_task, parts):
         losses.add(Fidelity.NOT_SUPPORTED, "task", f"{field}: a {RULES[system].title} has no such option")
+    each = processors_of_process(spec, task)
+    if each > 1 and system in (BatchSystem.LSF, BatchSystem.GRID_ENGINE):
+        what = f"processes: a slot is a processor there, and each process here has {each}"
+        losses.add(Fidelity.NOT_SUPPORTED, "task", what)
     first, body = _program(task, system, losses)
     report_foreign_variables(body if task.script else "", system, losses)
     variables = {**spec.environment, **task.environment}
