@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import h11
 import httpx
 import pytest
-from gateways import RealGateway, gateway_fixture
+from gateways import RealGateway, gateway_fixture, raw_exchange
 
 from headnode.apps.web.event_hub import EventBatch, EventQueue, StreamedEvent
 from headnode.apps.web.http_server import SharedChunk
@@ -190,9 +190,15 @@ def _until(connection: socket.socket, wanted: bytes) -> bytes:
     return got
 
 
-def test_a_head_request_for_a_stream_gets_no_body(gateway: RealGateway) -> None:
-    with gateway.browser() as client, client.stream("HEAD", STREAM) as answer:
-        assert answer.status_code == 200
+@pytest.mark.parametrize("path", [STREAM, "/news"])
+def test_a_head_request_for_a_stream_gets_no_body_and_its_connection_goes_on(
+    gateway: RealGateway, path: str
+) -> None:
+    headers = {"Host": "localhost", "Authorization": f"Bearer {gateway.token()}"}
+    rest = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    both = f"HEAD {path} HTTP/1.1\r\n{rest}\r\nGET /api/v1/whoami HTTP/1.1\r\n{rest}Connection: close\r\n\r\n"
+    told = raw_exchange(gateway, [both.encode()])
+    assert told.count(b"HTTP/1.1 200") == 2, told
 
 
 def test_a_shared_chunk_is_its_bytes_in_the_form_of_http() -> None:

@@ -47,6 +47,7 @@ class ChunkedStream(StreamingResponse):
             cast("AsyncIterator[bytes]", pieces), headers=headers, media_type="text/event-stream"
         )
         self._pieces = pieces  # the base would send them as they are
+        self._has_body = request.method != "HEAD"
         is_chunked = request.method == "GET" and request.scope["http_version"] == "1.1"
         extensions = request.scope.get("extensions") or {}
         self._write: WriteChunk | None = (
@@ -54,8 +55,13 @@ class ChunkedStream(StreamingResponse):
         )
 
     async def stream_response(self, send: Send) -> None:
-        """Send the response until its pieces end."""
+        """Send the response until its pieces end; at once if a client asks for the headers alone."""
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        if self._has_body:
+            await self._send_pieces(send)
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    async def _send_pieces(self, send: Send) -> None:
         async for piece in self._pieces:
             if not isinstance(piece, SharedChunk):
                 await send({"type": "http.response.body", "body": piece, "more_body": True})
@@ -63,7 +69,6 @@ class ChunkedStream(StreamingResponse):
                 await self._write(piece.chunk)
             else:
                 await send({"type": "http.response.body", "body": piece.body, "more_body": True})
-        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 _LOOPBACK: Final = ("127.0.0.1", "::1")
