@@ -19,9 +19,9 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.priority_factors import QueuePosition
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.node_table import KnownNodes
-from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.node_view import NodeView, held_with
 from headnode.core.scheduling.plan import Plan
-from headnode.core.scheduling.request import held_with, licences_taken
+from headnode.core.scheduling.request import licences_taken
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state import start as c
 from headnode.core.state.cluster_state import ClusterState

@@ -17,10 +17,10 @@ from headnode.core.model.owner_limits import is_spent, limit_owner
 from headnode.core.model.priority_factors import QueuePosition
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.node_table import KnownNodes
-from headnode.core.scheduling.node_view import NodeView, instants_of
+from headnode.core.scheduling.node_view import NodeView, held_with, instants_of
 from headnode.core.scheduling.plan import Grow, Plan, Shares, Start
 from headnode.core.scheduling.policies import Policy
-from headnode.core.scheduling.request import held_with, licences_held, licences_taken
+from headnode.core.scheduling.request import licences_held, licences_taken
 from headnode.core.scheduling.view import QueueArrival, RunningJob, View, WaitingClass, with_limits
 
 SimulatedRunTime = Callable[[JobId, int], float]

@@ -20,10 +20,9 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.priority_factors import QueuePosition
 from headnode.core.model.quantities import Instant, JobId, Seconds
-from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.node_view import NodeView, held_with
 from headnode.core.scheduling.prediction.calibration import Calibration, PredictedWait
 from headnode.core.scheduling.prediction.run_times import JobTraits, RunTimeHistory
-from headnode.core.scheduling.request import held_with
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.engine.prediction import (
     MAX_JOBS,

@@ -13,9 +13,17 @@ from headnode.core.model.priority_factors import QueuePosition
 from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.free_resources import NodeAmounts
 from headnode.core.scheduling.node_table import KnownNodes, NodeTable
-from headnode.core.scheduling.node_view import NodeView, ReservedTime, is_alike
+from headnode.core.scheduling.node_view import (
+    NodeView,
+    ReservedTime,
+    gpus_counted,
+    held_of,
+    holds_amounts,
+    is_alike,
+    memory_of,
+)
 from headnode.core.scheduling.plan import Plan
-from headnode.core.scheduling.request import gpus_counted, held_of, holds_amounts, memory_of
+from headnode.core.scheduling.request import at_other_times
 from headnode.core.scheduling.shadow_reservation import ReleaseCache
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 from headnode.core.state.cluster_state import ClusterState
@@ -203,7 +211,7 @@ class ViewBuilder:
                 drawn = {name: node for name, node in drawn.items() if name in cluster.nodes}
             self._nodes = drawn
         if times_differ and (earlier := self._node_table) is not None:
-            self._node_table = earlier.at_other_times(self._nodes)
+            self._node_table = at_other_times(earlier, self._nodes)
             self._node_table.cache.take_over(earlier.cache, ReleaseCache)
 
 

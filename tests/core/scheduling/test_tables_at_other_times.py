@@ -1,8 +1,11 @@
 """A node table at other times is that of the nodes then; what a need has is the least of what it takes."""
 
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import pairwise, product
+
+from msgspec.structs import replace
 
 from depth import seeds
 from headnode.core.model.job import JobRequest
@@ -10,7 +13,7 @@ from headnode.core.scheduling.need_over_time import lowest_of
 from headnode.core.scheduling.node_table import NodeTable
 from headnode.core.scheduling.node_view import NodeView, ever_takes, takes
 from headnode.core.scheduling.profile import AmountChanges
-from headnode.core.scheduling.request import resolve
+from headnode.core.scheduling.request import at_other_times, resolve
 from headnode.testing.scenes import kept_for
 
 from .scenes import INF, MINUTE, asks, node
@@ -56,7 +59,7 @@ def test_a_table_at_other_times_has_the_candidates_of_a_new_one() -> None:
                 resolve(request, table)
             before, nodes = table, nodes_at_some_time(dice)
             were = [candidates(before, request) for request in REQUESTS]
-            table, fresh = before.at_other_times(nodes), NodeTable(nodes)
+            table, fresh = at_other_times(before, nodes), NodeTable(nodes)
             assert (table.alike, table.alike_of) == (fresh.alike, fresh.alike_of), seed
             assert (table.changes, table.closing, table.reserving) == (
                 fresh.changes,
@@ -67,6 +70,41 @@ def test_a_table_at_other_times_has_the_candidates_of_a_new_one() -> None:
                 candidates(fresh, each) for each in REQUESTS
             ], seed
             assert [candidates(before, each) for each in REQUESTS] == were, seed
+
+
+def seconds_later(nodes: Mapping[str, NodeView], seconds: float) -> dict[str, NodeView]:
+    """Return the nodes as they are so many seconds later, if nothing else changes."""
+    return {
+        name: replace(
+            each,
+            open_for=each.open_for - seconds,
+            reserved=tuple(
+                replace(time, begins=time.begins - seconds, ends=time.ends - seconds)
+                for time in each.reserved
+                if time.ends > seconds
+            ),
+        )
+        for name, each in nodes.items()
+    }
+
+
+def test_a_need_is_worked_out_anew_only_if_the_job_meets_something_else_than_some_time_ago() -> None:
+    kept = Counter[bool]()
+    for seed in seeds(60):
+        dice = random.Random(seed)
+        nodes = nodes_at_some_time(dice)
+        table = NodeTable(nodes)
+        for _ in range(4):
+            were = {request: resolve(request, table) for request in dice.sample(REQUESTS, 15)}
+            nodes = seconds_later(nodes, dice.choice((0.1, 1, 20, MINUTE / 2)))
+            table, fresh = at_other_times(table, nodes), NodeTable(nodes)
+            assert (table.alike, table.alike_of) == (fresh.alike, fresh.alike_of), seed
+            for request, need in were.items():
+                assert candidates(table, request) == candidates(fresh, request), (seed, request)
+                alike = {other for other in were if table.rules(other) == table.rules(request)}
+                assert alike == {o for o in were if fresh.rules(o) == fresh.rules(request)}, (seed, request)
+                kept[resolve(request, table) is need] += 1
+    assert kept[True] > kept[False] > 0, kept
 
 
 def test_a_job_has_the_nodes_that_stay_open_and_are_not_reserved_as_long_as_it_may_run() -> None:

@@ -1,6 +1,7 @@
 """The processors, memory, disk, swap, GPUs and licences that are free at one instant."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import inf
 from typing import NamedTuple
 
 from headnode.core.model.job import NOTHING_HELD, HeldAmounts, gpus_with
@@ -134,6 +135,20 @@ class FreeResources:
             [False] * nothing,
             amounts_of(node_table),
             dict(licences),
+        )
+
+    def at_both_times(self, then: "FreeResources") -> "FreeResources":
+        """Return what is free both now and then; jobs and owners are those of now."""
+        memory, disk, swap, gpus = (
+            list(map(min, *each)) for each in zip(self.amounts, then.amounts, strict=True)
+        )
+        return FreeResources(
+            self.node_table,
+            [free if free > 0 else 0 for free in map(min, self.free, then.free)],
+            self.jobs,
+            self.owned,
+            (memory, disk, swap, gpus),
+            {name: int(min(free, then.licences.get(name, inf))) for name, free in self.licences.items()},
         )
 
     def copy(self) -> "FreeResources":

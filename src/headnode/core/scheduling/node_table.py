@@ -2,10 +2,8 @@
 
 Source: CCS, "Resource sorting"; HPC Pack job properties (node groups, memory, cores per node, OrderBy)."""
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from copy import copy
-from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from headnode.core.model.job import (
@@ -21,13 +19,12 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.node_needs import needs_objection as unmet
 from headnode.core.scheduling.node_view import (
+    NodeTimes,
     NodeView,
     PassCache,
     ReservationAccess,
-    ReservedTime,
     closed_as,
     ever_takes,
-    instants_of,
     looks_of,
     reserved_objection,
     takes,
@@ -183,6 +180,7 @@ class NodeTable:
         self._gpus: dict[int, list[int]] = {}  # that come with so many processors each
         self._sorted: dict[tuple[tuple[OrderKey, ...], bool], list[int]] = {}
         self._looks = self._numbered_looks()
+        self.follows = False  # the times of the table of which it was made
         self._see_times(nodes)
 
     def at_other_times(self, nodes: Mapping[str, NodeView]) -> "NodeTable":
@@ -192,19 +190,23 @@ class NodeTable:
         """
         table = copy(self)
         table._see_times(nodes)
+        table.follows = table.times.follow(self.times)
+        if table.follows:
+            table._alternatives = {table._later(rules): each for rules, each in self._alternatives.items()}
+            table._rules = {table._later(rules): number for rules, number in self._rules.items()}
+            table._serving = self._serving
         return table
+
+    def _later(self, rules: NodeRules) -> NodeRules:
+        """Return rules of the table before at the times of this one, which follow those."""
+        access = rules.access and rules.access._replace(lasts=self.times.edge_later(rules.access.lasts))
+        return rules._replace(access=access, lasts=self.times.closing_later(rules.lasts))
 
     def _see_times(self, nodes: Mapping[str, NodeView]) -> None:
         """Note when the nodes close or are reserved, and forget what depends on that."""
-        self.open_for = [inf if self._at_any_time else node.open_for for node in nodes.values()]
-        self._closings = sorted({left for left in self.open_for if left < inf})
-        self.closing = bool(self._closings)
-        self.reserved = [node.reserved for node in nodes.values()]
-        self.reserving = any(self.reserved)
-        known: dict[tuple[ReservedTime, ...], int] = {}
-        self._times_of = [known.setdefault(times, len(known)) for times in self.reserved]
-        self._times = list(known)
-        self._edges = sorted(instants_of(self._times)) if self.reserving else []
+        self.times = NodeTimes(nodes.values(), at_any_time=self._at_any_time)
+        self.open_for, self.closing = self.times.open_for, bool(self.times.closings)
+        self.reserved, self.reserving = self.times.reserved, any(self.times.reserved)
         self.changes = self.closing or self.reserving  # with time, though nothing happens
         self.alike, self.alike_of = self._grouped()
         self._alternatives: dict[NodeRules, tuple[NodeOrder, ...]] = {}
@@ -273,9 +275,9 @@ class NodeTable:
         """Return the access with the longest time that meets the same reservations, if it begins now."""
         if self._at_any_time:
             return ReservationAccess(request.reservation, request.welcome, request.run_time)
-        place = bisect_left(self._edges, request.run_time)
-        lasts = self._edges[place] if place < len(self._edges) else inf
-        return ReservationAccess(request.reservation, request.welcome, lasts)
+        return ReservationAccess(
+            request.reservation, request.welcome, self.times.meeting_alike(request.run_time)
+        )
 
     def taking(self, order: NodeOrder, access: ReservationAccess, begin: float) -> NodeOrder:
         """Return the nodes that take the job, as far as reservations go, so long from now (seconds).
@@ -284,14 +286,14 @@ class NodeTable:
         """
         if self._at_any_time:
             return self.ever_taking(order, access)
-        return self._reserved_as(order, [takes(times, access, begin) for times in self._times])
+        return self._reserved_as(order, [takes(times, access, begin) for times in self.times.distinct])
 
     def ever_taking(self, order: NodeOrder, access: ReservationAccess) -> NodeOrder:
         """Return the nodes that take it at some time."""
-        return self._reserved_as(order, [ever_takes(times, access) for times in self._times])
+        return self._reserved_as(order, [ever_takes(times, access) for times in self.times.distinct])
 
     def _reserved_as(self, order: NodeOrder, good: list[bool]) -> NodeOrder:
-        return order if all(good) else tuple([number for number in order if good[self._times_of[number]]])
+        return order if all(good) else tuple([number for number in order if good[self.times.of[number]]])
 
     def kept_from(self, number: int, access: ReservationAccess) -> str:
         """Return why a node does not take the job now, as far as reservations go; nothing if it does."""
@@ -316,12 +318,7 @@ class NodeTable:
         rules = rules_of(request)
         if self.reserving or request.reservation:
             rules = rules._replace(access=self._now_alike(request))
-        return rules._replace(lasts=self._closing_after(request.run_time)) if self.closing else rules
-
-    def _closing_after(self, run_time: float) -> float:
-        """Return the longest time that runs into the same closings, so that it is one for many run times."""
-        place = bisect_left(self._closings, run_time)
-        return self._closings[place] if place < len(self._closings) else inf
+        return rules._replace(lasts=self.times.closing_after(request.run_time)) if self.closing else rules
 
     def closes_too_soon(self, number: int, lasts: float) -> bool:
         """Return whether a node closes before what starts now and runs so long (seconds) is surely over."""

@@ -1,11 +1,15 @@
 """A node as a policy sees it, the times for which it is reserved, and what passes on the same nodes keep."""
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from math import inf
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
+from headnode.core.model.job import NOTHING_HELD, HeldAmounts, JobRequest, UnitType, gpus_with
 from headnode.core.model.node import NodeFacts, NodeState
 from headnode.core.model.quantities import JobId, Seconds, format_time_limit
 
@@ -35,6 +39,46 @@ class NodeView(msgspec.Struct, frozen=True, gc=False):
     swap_held: int = 0  # MB
     gpus_held: int = 0
     switches: tuple[str, ...] = ()  # above it: its leaf switch first; empty: none is known
+
+
+def memory_of(request: JobRequest) -> int:
+    """Return how much memory a job holds with each processor, in MB; sole owners of nodes need not count."""
+    return 0 if request.exclusive or request.unit is UnitType.NODE else request.memory
+
+
+def gpus_counted(request: JobRequest) -> int:
+    """Return how many processors come with each GPU of a job; 0 where it has none, or owns its nodes."""
+    return 0 if request.exclusive else request.processors_per_gpu
+
+
+def holds_amounts(request: JobRequest) -> bool:
+    """Tell whether a job holds anything of nodes beside processors."""
+    return bool(memory_of(request) or gpus_counted(request) or held_of(request))
+
+
+def held_with(node: NodeView, request: JobRequest, processors: int, *, first: bool) -> NodeView:
+    """Return a node of which a job holds so many processors more, and what goes with them.
+
+    `first`: it comes to the node, or with a negative number leaves it; else it has others there.  Processors,
+    jobs and owners stay as they are.
+    """
+    if not holds_amounts(request):
+        return node
+    memory, held, each = memory_of(request), held_of(request), gpus_counted(request)
+    sign = first if processors > 0 else -first
+    gpus = gpus_with(abs(processors), each)
+    return replace(
+        node,
+        memory_held=node.memory_held + processors * memory + sign * held.memory,
+        disk_held=node.disk_held + sign * held.disk,
+        swap_held=node.swap_held + sign * held.swap,
+        gpus_held=node.gpus_held + (gpus if processors > 0 else -gpus),
+    )
+
+
+def held_of(request: JobRequest) -> HeldAmounts:
+    """Return what a job holds of each node; sole owners of nodes need not count."""
+    return NOTHING_HELD if request.exclusive or request.unit is UnitType.NODE else request.held
 
 
 def is_alike(one: NodeView, other: NodeView) -> bool:
@@ -148,6 +192,73 @@ def instants_of(times: Iterable[Sequence[ReservedTime]]) -> set[float]:
     """Return when any of these times begins or ends that is still to come, in seconds from now."""
     edges = {edge for each in set(map(tuple, times)) for time in each for edge in (time.begins, time.ends)}
     return {edge for edge in edges if 0 < edge < inf}
+
+
+class NodeTimes:
+    """When nodes close and are reserved: which of them a job may use depends on how long it runs.
+
+    `edges` are when reservations begin and end, `closings` when nodes close: seconds from now, ascending.
+    `distinct` are the different times for which nodes are reserved, `of` has the place there of each node's.
+    """
+
+    def __init__(self, nodes: Collection[NodeView], *, at_any_time: bool) -> None:
+        self.open_for = [inf if at_any_time else node.open_for for node in nodes]
+        self.closings = sorted({left for left in self.open_for if left < inf})
+        self.reserved = [node.reserved for node in nodes]
+        known: dict[tuple[ReservedTime, ...], int] = {}
+        self.of = [known.setdefault(times, len(known)) for times in self.reserved]
+        self.distinct = list(known)
+        self.edges = sorted(instants_of(self.distinct))
+        self._edges_later: dict[float, float] = {}
+        self._closings_later: dict[float, float] = {}
+
+    def closing_after(self, run_time: float) -> float:
+        """Return the longest time that runs into the same closings, so that it is one for many run times."""
+        return _next_of(self.closings, run_time)
+
+    def meeting_alike(self, run_time: float) -> float:
+        """Return the longest time that meets the same reservations, if it begins now."""
+        return _next_of(self.edges, run_time)
+
+    def follow(self, earlier: "NodeTimes") -> bool:
+        """Return whether these are the times of an earlier instant as seen now, and none has come since."""
+        if self.of != earlier.of or len(self.distinct) != len(earlier.distinct):
+            return False
+        edges, closings = {0.0: 0.0, inf: inf}, {0.0: 0.0, inf: inf}
+        known = zip(self.open_for, earlier.open_for, strict=True)
+        same = all(closings.setdefault(before, left) == left for left, before in set(known))
+        for now, before in zip(self.distinct, earlier.distinct, strict=True):
+            same = same and [(each.name, each.limits) for each in now] == [
+                (each.name, each.limits) for each in before
+            ]
+            for one, other in zip(now, before, strict=False):
+                for left, was in ((one.begins, other.begins), (one.ends, other.ends)):
+                    same = same and edges.setdefault(max(was, 0.0), max(left, 0.0)) == max(left, 0.0)
+        self._edges_later, self._closings_later = edges, closings
+        return same and _is_rising(edges) and _is_rising(closings)
+
+    def edge_later(self, edge: float) -> float:
+        """Return where an edge of the times that these follow is now."""
+        return self._edges_later[edge]
+
+    def closing_later(self, closing: float) -> float:
+        """Return where a closing of the times that these follow is now."""
+        return self._closings_later[closing]
+
+    def are_alike(self, run_time: float, earlier: "NodeTimes") -> bool:
+        """Return whether a job that runs so long meets the same as at the instant that these follow."""
+        edges = bisect_left(self.edges, run_time) == bisect_left(earlier.edges, run_time)
+        return edges and bisect_left(self.closings, run_time) == bisect_left(earlier.closings, run_time)
+
+
+def _next_of(instants: Sequence[float], run_time: float) -> float:
+    place = bisect_left(instants, run_time)
+    return instants[place] if place < len(instants) else inf
+
+
+def _is_rising(later: Mapping[float, float]) -> bool:
+    """Return whether instants come in the same order later, none of them with the one before."""
+    return all(one < other for one, other in pairwise(later[each] for each in sorted(later)))
 
 
 Cached = TypeVar("Cached")

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from functools import cached_property
 from itertools import filterfalse
-from math import inf
 from typing import NamedTuple
 
 from headnode.core.model.job import JobRequest, UnitType
@@ -38,7 +37,6 @@ from headnode.core.scheduling.shadow_reservation import (
     release,
     releases_of,
     shadow_reservation,
-    shadow_reservation_at,
     with_releases,
 )
 from headnode.core.scheduling.view import View, counted_licences, reserved_before
@@ -85,7 +83,7 @@ class PassState:
         self._before = self._recalled()
         self.is_settled = False  # the head is that of the pass before, with the same promise
         self._spared: tuple[list[ShadowReservation], FreeResources] | None = None
-        self._room_then: tuple[ShadowReservation | None, int] = (None, 0)
+        self._room_then: tuple[ShadowReservation | None, dict[int, int]] = (None, {})  # by rules
 
     @cached_property
     def _at_last(self) -> FreeResources:
@@ -186,15 +184,18 @@ class PassState:
 
     def _may_keep_promise(self, head: BlockedJob, need: ResolvedRequest) -> bool:
         """Return whether there will be enough for the head and for the need, by counting as in `may_fit`."""
-        if head.promise is None or need.rules < 0 or need.rules != head.need.rules:
+        if head.promise is None or need.rules < 0:
             return True
-        if need.access is not None:
-            return True  # other nodes may be open to the head by then
+        if need.access is None and need.rules != head.need.rules:
+            return True
         if UnitType.NODE in (need.unit, head.need.unit) or len(need.alternatives) > 1:
             return True
         if self._room_then[0] is not head.promise:
-            self._room_then = head.promise, most_free(head.promise.resources, need)
-        return need.minimum + head.need.minimum <= self._room_then[1]
+            self._room_then = head.promise, {}
+        known = self._room_then[1]
+        if need.rules not in known:
+            known[need.rules] = most_free(head.promise.resources, _on_nodes_of_both(need, head.promise.least))
+        return need.minimum + head.need.minimum <= known[need.rules]
 
     def promises(self) -> list[ShadowReservation]:
         """Return what the heads are promised."""
@@ -208,7 +209,9 @@ class PassState:
         if self._spared is None or self._spared[0] != promises:
             beside = self.resources
             for each in promises:
-                beside = _beside(beside, each)
+                then = each.resources.copy()
+                then.put(each.piece)
+                beside = beside.at_both_times(then)
             self._spared = promises, beside
         return self._spared[1]
 
@@ -254,7 +257,7 @@ class PassState:
         then = head.promise.resources.copy()
         piece = other.promise.piece
         then.put(other.need.spent(piece.fit) if over else piece)
-        return shadow_reservation_at(head.need, self._view.now, head.promise.at, then)
+        return head.promise.beside(then)
 
     def _as_head(self, candidate: Candidate) -> BlockedJob:
         """Return the candidate with its shadow reservation; None while too many nodes are closed.
@@ -348,7 +351,7 @@ class PassState:
         then = head.promise.resources.copy()
         over = is_over(candidate, head)
         then.put(candidate.need.spent(placement) if over else candidate.need.piece(placement))
-        return shadow_reservation_at(head.need, self._view.now, head.promise.at, then)
+        return head.promise.beside(then)
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Return what the heads are promised, in turn order."""
@@ -374,22 +377,12 @@ class PassState:
         return tuple(found)
 
 
-def _beside(now: FreeResources, promise: ShadowReservation) -> FreeResources:
-    then = promise.resources.copy()
-    then.put(promise.piece)
-    return FreeResources(
-        now.node_table,
-        [free if free > 0 else 0 for free in map(min, now.free, then.free)],
-        now.jobs,
-        now.owned,
-        (
-            list(map(min, now.memory, then.memory)),
-            list(map(min, now.disk, then.disk)),
-            list(map(min, now.swap, then.swap)),
-            list(map(min, now.gpus, then.gpus)),
-        ),
-        {name: int(min(free, then.licences.get(name, inf))) for name, free in now.licences.items()},
-    )
+def _on_nodes_of_both(need: ResolvedRequest, then: ResolvedRequest) -> ResolvedRequest:
+    """Return a need on its nodes and those of a head then: where nodes are reserved, these differ."""
+    if need.access is None:
+        return need
+    every = set(need.alternatives[0]).union(*then.alternatives)
+    return need._replace(alternatives=(tuple(every),))
 
 
 def _due(head: BlockedJob) -> tuple[bool, float]:

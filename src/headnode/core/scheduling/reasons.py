@@ -15,10 +15,10 @@ from headnode.core.scheduling.candidates import lowest, resolve_at_last, resolve
 from headnode.core.scheduling.free_resources import FreeResources
 from headnode.core.scheduling.limit_checks import limit_reasons
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable, node_objection, rules_of
-from headnode.core.scheduling.node_view import NodeView, typed_span
+from headnode.core.scheduling.node_view import NodeView, held_with, typed_span
 from headnode.core.scheduling.placement import at_minimum, find_placement, node_offers
 from headnode.core.scheduling.plan import Plan, Reason, Shares, Why
-from headnode.core.scheduling.request import ResolvedRequest, held_with, resolve
+from headnode.core.scheduling.request import ResolvedRequest, resolve
 from headnode.core.scheduling.view import View, counted_licences, with_limits
 
 MAX_NODES_NAMED = 8

@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from math import inf
 from typing import NamedTuple
 
-from msgspec.structs import replace
-
 from headnode.core.model import job as model
 from headnode.core.model.job import (
     NOTHING_HELD,
@@ -15,12 +13,11 @@ from headnode.core.model.job import (
     NodeGroupOp,
     RequestPart,
     UnitType,
-    gpus_with,
 )
 from headnode.core.model.owner_limits import LimitShare, is_of_one_job, is_spent
 from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement
 from headnode.core.scheduling.node_table import NodeOrder, NodeTable
-from headnode.core.scheduling.node_view import NodeView, ReservationAccess
+from headnode.core.scheduling.node_view import NodeTimes, NodeView, ReservationAccess
 from headnode.core.scheduling.view import RunningJob
 
 MAX_REMEMBERED = 100_000  # needs for one table
@@ -150,6 +147,19 @@ class ResolvedCache:
         self.needs: dict[JobRequest, ResolvedRequest] = {}
         self.parts: dict[RequestPart, ResolvedPart] = {}
         self.runs: dict[tuple[JobRequest, tuple[tuple[str, int], ...]], bool] = {}
+        self.earlier: tuple[NodeTimes, dict[JobRequest, ResolvedRequest]] | None = None
+
+    def follow(self, earlier: "ResolvedCache", times: NodeTimes) -> None:
+        """Go on from the needs of a table at earlier times, which those of this one follow."""
+        self.earlier = times, earlier.needs
+
+    def recalled(self, request: JobRequest, times: NodeTimes) -> ResolvedRequest | None:
+        """Return what a request needed at earlier times, if nothing that its job meets has changed."""
+        if self.earlier is None:
+            return None
+        before, needs = self.earlier
+        known = needs.get(request)
+        return known if known is not None and times.are_alike(request.run_time, before) else None
 
     def clear(self) -> None:
         """Forget everything."""
@@ -165,8 +175,17 @@ def resolve(request: JobRequest, node_table: NodeTable) -> ResolvedRequest:
     if known is None:
         if len(cache.needs) >= MAX_REMEMBERED:
             cache.clear()
-        known = cache.needs[request] = _resolve_anew(request, node_table)
+        known = cache.recalled(request, node_table.times) or _resolve_anew(request, node_table)
+        cache.needs[request] = known
     return known
+
+
+def at_other_times(node_table: NodeTable, nodes: Mapping[str, NodeView]) -> NodeTable:
+    """Return the node table of the same nodes at other times, with the needs that are the same then."""
+    table = node_table.at_other_times(nodes)
+    if table.follows:
+        table.cache.of(ResolvedCache).follow(node_table.cache.of(ResolvedCache), node_table.times)
+    return table
 
 
 def resolved_before(node_table: NodeTable) -> Mapping[JobRequest, ResolvedRequest]:
@@ -301,46 +320,6 @@ def processors_for(need: ResolvedRequest, number: int, units: int, resources: Fr
     """Return how many processors of a node so many units are; part of a socket counts as all of it."""
     table = resources.node_table
     return table.processors[number] if need.whole else model.processors_for(need, units, table.facts[number])
-
-
-def memory_of(request: JobRequest) -> int:
-    """Return how much memory a job holds with each processor, in MB; sole owners of nodes need not count."""
-    return 0 if request.exclusive or request.unit is UnitType.NODE else request.memory
-
-
-def gpus_counted(request: JobRequest) -> int:
-    """Return how many processors come with each GPU of a job; 0 where it has none, or owns its nodes."""
-    return 0 if request.exclusive else request.processors_per_gpu
-
-
-def holds_amounts(request: JobRequest) -> bool:
-    """Tell whether a job holds anything of nodes beside processors."""
-    return bool(memory_of(request) or gpus_counted(request) or held_of(request))
-
-
-def held_with(node: NodeView, request: JobRequest, processors: int, *, first: bool) -> NodeView:
-    """Return a node of which a job holds so many processors more, and what goes with them.
-
-    `first`: it comes to the node, or with a negative number leaves it; else it has others there.  Processors,
-    jobs and owners stay as they are.
-    """
-    if not holds_amounts(request):
-        return node
-    memory, held, each = memory_of(request), held_of(request), gpus_counted(request)
-    sign = first if processors > 0 else -first
-    gpus = gpus_with(abs(processors), each)
-    return replace(
-        node,
-        memory_held=node.memory_held + processors * memory + sign * held.memory,
-        disk_held=node.disk_held + sign * held.disk,
-        swap_held=node.swap_held + sign * held.swap,
-        gpus_held=node.gpus_held + (gpus if processors > 0 else -gpus),
-    )
-
-
-def held_of(request: JobRequest) -> HeldAmounts:
-    """Return what a job holds of each node; sole owners of nodes need not count."""
-    return NOTHING_HELD if request.exclusive or request.unit is UnitType.NODE else request.held
 
 
 def licences_held(request: JobRequest, processors: int) -> dict[str, int]:

@@ -12,9 +12,9 @@ from headnode.core.model.quantities import NEVER, Instant, JobId
 from headnode.core.scheduling.candidates import Candidate, resolved_later
 from headnode.core.scheduling.free_resources import Allocation, FreeResources
 from headnode.core.scheduling.node_table import NodeTable
-from headnode.core.scheduling.node_view import instants_of
+from headnode.core.scheduling.node_view import gpus_counted, held_of, instants_of, memory_of
 from headnode.core.scheduling.placement import at_minimum, find_placement
-from headnode.core.scheduling.request import ResolvedRequest, gpus_counted, held_of, licences_held, memory_of
+from headnode.core.scheduling.request import ResolvedRequest, licences_held
 from headnode.core.scheduling.view import RunningJob, View
 
 
@@ -28,11 +28,20 @@ class Release(NamedTuple):
 
 
 class ShadowReservation(NamedTuple):
-    """The earliest instant at which a job surely fits, the resources free then, and its allocation."""
+    """The earliest instant at which a job surely fits, the resources free then, and its allocation.
+
+    `least` is what it needs then.
+    """
 
     at: Instant
     resources: FreeResources
     piece: Allocation
+    least: ResolvedRequest
+
+    def beside(self, resources: FreeResources) -> "ShadowReservation | None":
+        """Return the promise if so much is free then; None: it is broken."""
+        found = find_placement(self.least, resources)
+        return None if found is None else self._replace(resources=resources, piece=self.least.piece(found))
 
 
 class BlockedJob(NamedTuple):
@@ -238,7 +247,7 @@ def shadow_reservation(need: ResolvedRequest, outlook: ReleaseOutlook) -> Shadow
         resources = _after(now, ordered[:count])
         found = find_placement(least, resources)
         if found is not None:
-            return ShadowReservation(ordered[count - 1].at, resources, need.piece(found))
+            return ShadowReservation(ordered[count - 1].at, resources, need.piece(found), least)
         promise = _first_after(need, least, ordered, count, resources)
         if promise is not None:
             return promise
@@ -265,7 +274,7 @@ def _first_after(
         if found is None:
             low, resources, width = step, then, 2 * width
         else:
-            best, high = ShadowReservation(ordered[step - 1].at, then, need.piece(found)), step
+            best, high = ShadowReservation(ordered[step - 1].at, then, need.piece(found), least), step
     fits_at = high  # the step of `best`; `high` is a count of which that is the step
     while best is not None and high - low > 1:
         middle = (low + high) // 2
@@ -278,7 +287,7 @@ def _first_after(
         if found is None:
             low, resources = step, then
         else:
-            best = ShadowReservation(ordered[step - 1].at, then, need.piece(found))
+            best = ShadowReservation(ordered[step - 1].at, then, need.piece(found), least)
             high, fits_at = middle, step
     return best
 
@@ -365,7 +374,7 @@ def shadow_reservation_at(
     """
     least = at_minimum(resolved_later(need, resources.node_table, at - since))
     found = find_placement(least, resources)
-    return None if found is None else ShadowReservation(at, resources, need.piece(found))
+    return None if found is None else ShadowReservation(at, resources, need.piece(found), least)
 
 
 def _step_from(ordered: Sequence[Release], count: int) -> int:

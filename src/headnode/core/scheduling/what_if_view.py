@@ -13,9 +13,9 @@ from headnode.core.model.job import JobRequest
 from headnode.core.model.priority_factors import QueuePosition
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.node_table import KnownNodes
-from headnode.core.scheduling.node_view import NodeView
+from headnode.core.scheduling.node_view import NodeView, held_with
 from headnode.core.scheduling.plan import Shares, Start
-from headnode.core.scheduling.request import held_with, licences_held, licences_taken
+from headnode.core.scheduling.request import licences_held, licences_taken
 from headnode.core.scheduling.view import RunningJob, View, WaitingClass
 
 
