@@ -79,3 +79,34 @@ def test_the_screen_names_the_default_and_leaves_out_what_is_not_reported() -> N
     told = {"at": 0.0, "name": "Licences", "before": None, "value": "a:1", "by": None, "from": None}
     row = change_row(told)
     assert (row["Before"], row["After"], row["By"], row["From"]) == ("(default)", "a:1", "", "")
+
+
+@pytest.mark.parametrize(
+    ("parameter", "value", "named"),
+    [
+        ("Administrators", "root,nosuchuser", "the user 'nosuchuser'"),
+        ("Operators", "@nosuchgroup,@root", "the group 'nosuchgroup'"),
+        ("SiteKeyRoles", "nosuchuser", "the user 'nosuchuser'"),
+        ("UserLimits", "*:jobs=9;nosuchuser:jobs=1;@root:jobs=2", "the user 'nosuchuser'"),
+        ("GroupLimits", "root:jobs=9;nosuchgroup:jobs=1", "the group 'nosuchgroup'"),
+        ("UserShares", "chem/nosuchuser:3;root:2;*:1", "the user 'nosuchuser'"),
+    ],
+)
+def test_a_parameter_that_names_an_unknown_account_is_set_with_a_note(
+    head: Head, parameter: str, value: str, named: str
+) -> None:
+    answer = head.ask(ROOT, "set_parameters", values={parameter: value})
+    (note,) = answer["notes"]
+    assert note.startswith(f"{parameter} names {named}, and this machine has no such")
+    assert [each["value"] for each in answer["parameters"] if each["name"] == parameter] == [value]
+    assert not head.ask(ROOT, "set_parameters", values={parameter: value})["notes"]  # noted before
+
+
+def test_known_accounts_and_numbers_of_users_have_no_note(head: Head) -> None:
+    values = {"Administrators": "root,@root,4711", "ProjectShares": "nosuchproject:2"}
+    assert not head.ask(ROOT, "set_parameters", values=values)["notes"]
+
+
+def test_a_long_list_of_unknown_accounts_has_ten_notes(head: Head) -> None:
+    names = ",".join(f"nosuchuser{number}" for number in range(50))
+    assert len(head.ask(ROOT, "set_parameters", values={"Administrators": names})["notes"]) == 10

@@ -128,6 +128,7 @@ class ParametersAnswer(VerbAnswer, frozen=True):
     """parameters, set_parameters."""
 
     parameters: list[ParameterObject]
+    notes: tuple[str, ...] = ()  # of set_parameters: unknown users and groups in the new values
 
 
 class ParameterChange(VerbAnswer, frozen=True, rename={"origin": "from"}):

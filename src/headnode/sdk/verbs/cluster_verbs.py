@@ -99,6 +99,8 @@ class ClusterVerbs:
     def set_parameters(self, values: dict[str, str | None]) -> ParametersAnswer:
         """Set cluster parameters; all of them or, if one is wrong, none.
 
+        An unknown user or group in a value is accepted: `notes` of the answer names it.
+
         For administrators.
         """
 

@@ -150,7 +150,10 @@ def params(args: Arguments, client: Client, out: Output) -> int:
     names = [word for word in args.words if "=" not in word]
     if changes:
         values = {name: value or None for name, value in changes.items()}  # nothing: back to the default
-        listed = client.ask("set_parameters", values=values)["parameters"]
+        answer = client.ask("set_parameters", values=values)
+        listed = answer["parameters"]
+        for note in answer.get("notes", ()):  # a head of 0.2.0 has none
+            out.note(note)
     else:
         listed = client.ask("parameters")["parameters"]
     chosen = _chosen(listed, [*names, *changes])

@@ -165,21 +165,27 @@ async def parameters(context: ServerContext, by: User, request: w.VerbRequest) -
 async def set_parameters(
     context: ServerContext, by: User, request: w.SetParametersRequest
 ) -> ParametersAnswer:
-    """Set cluster parameters; all of them or, if one is wrong, none."""
+    """Set cluster parameters; all of them or, if one is wrong, none.
+
+    An unknown user or group in a value is accepted: `notes` of the answer names it.
+    """
     from headnode.apps.server.api.filters_templates import check_programs
+    from headnode.apps.server.unknown_accounts import notes_about
 
     there_are = parameters_with(context.engine.policies)
     known = [read_parameter(name, value, there_are) for name, value in request.values.items()]
     wanted = {parameter.name: value or "" for parameter, value in known}
     check_one_order(context.engine.policies, Settings({**context.engine.settings.values, **wanted}))
     await check_programs(context, {parameter.name: value for parameter, value in known})
+    before = {name: context.engine.settings.text(name) for name in wanted}
     for parameter, value in known:
         if parameter.name in LIMIT_PARAMETERS and value:
             await _set_limits(context, by, parameter.name, value)
         else:
             await context.ask(SetParameter(by=by, name=parameter.name, value=value))
         by = replace(by, expected=None)  # a condition is for the first change
-    return await parameters(context, by, w.VerbRequest())
+    notes = await notes_about({name: (before[name], value) for name, value in wanted.items()})
+    return replace(await parameters(context, by, w.VerbRequest()), notes=notes)
 
 
 async def _set_limits(context: ServerContext, by: User, name: str, value: str) -> None:

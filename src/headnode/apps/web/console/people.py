@@ -17,6 +17,7 @@ from headnode.apps.web.console.visit import (
     Visit,
     numbers,
     texts,
+    with_notes,
 )
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound
 
@@ -76,9 +77,9 @@ async def change_role(visit: Visit, form: FormData) -> GoTo:
                 values[parameter] = ",".join(after) or None
         if not values:
             return GoTo("/people", PageMessage("Nothing was changed."))
-        await visit.ask("set_parameters", values=values)
+        answer = await visit.ask("set_parameters", values=values)
     message = f"{name} is {role} now." if role in ROLES.values() else f"{name} has no role any more."
-    return GoTo("/people", PageMessage(message))
+    return GoTo("/people", with_notes(message, answer))
 
 
 async def revoke_token(visit: Visit, form: FormData) -> GoTo:

@@ -22,6 +22,7 @@ from headnode.apps.web.console.visit import (
     PageMessage,
     Visit,
     texts,
+    with_notes,
 )
 from headnode.core.model.errors import BadRequest, HeadnodeError
 
@@ -123,7 +124,7 @@ async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
     if of_scheduling and not texts(form, "known"):
         return await _ask_again(visit, changed, before)
     try:
-        await visit.ask("set_parameters", values=changed)
+        answer = await visit.ask("set_parameters", values=changed)
     except HeadnodeError as error:
         model = await show_settings(visit)
         named = [name for name in changed if name in error.what or name in map(str, error.path)]
@@ -137,7 +138,7 @@ async def change_settings(visit: Visit, form: FormData) -> GoTo | FormAgain:
                 "error": {"what": error.what, "fix": error.fix},
             },
         )
-    return GoTo("/settings", PageMessage(f"Changed: {', '.join(changed)}."))
+    return GoTo("/settings", with_notes(f"Changed: {', '.join(changed)}.", answer))
 
 
 def _fields_named(form: FormData, prefix: str) -> dict[str, str]:

@@ -28,6 +28,11 @@ class PageMessage(NamedTuple):
     fix: str = ""
 
 
+def with_notes(done: str, answer: HeadAnswer) -> PageMessage:
+    """Return the message of a change that is done, with the notes of the head about it."""
+    return PageMessage(" ".join([done, *(f"Note: {note}." for note in answer.get("notes", ()))]))
+
+
 class MenuItem(NamedTuple):
     """A page in the menu; `here`: the page that is shown is this one, or below it."""
 
