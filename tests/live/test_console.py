@@ -250,8 +250,8 @@ def test_the_file_of_a_job_is_shown_with_each_finding_at_its_line(
     assert "as submitted" in page.text
     assert browser.get(f"/jobs/{job}/source.txt?as=submitted").text == text
     plain = browser.get(f"/jobs/{head.submit('true')}/source")
-    assert "as submitted" not in plain.text
-    assert "came from none" in plain.text
+    assert ">as submitted<" not in plain.text
+    assert "it was submitted without one" in plain.text
     assert "command = &#34;true&#34;" in plain.text
 
 
@@ -554,7 +554,7 @@ def test_the_settings_show_limits_with_their_use_and_name_the_one_that_is_wrong(
 
 def test_the_heads_say_what_a_lost_machine_costs_and_what_to_type(browser: httpx.Client) -> None:
     page = browser.get("/heads").text
-    assert "If the machine of the head is lost, so is what happened since the last backup." in page
+    assert "If the machine of the head is lost, all changes since the last backup are lost." in page
     assert "<code>hn standby invite</code>" in page
     assert "hn standby takeover" not in page  # there is none
     assert browser.get("/heads.json").json()["standbys"] == []
@@ -689,6 +689,6 @@ def test_a_task_that_has_not_run_has_no_output_to_download_and_says_so(
 ) -> None:
     job = head.submit("true", terms={"holds": "data"})
     page = browser.get(f"/jobs/{job}/output").text
-    assert f"task {job}.1 has not run: it is queued" in page
+    assert f"Task {job}.1 has not run: it is queued" in page
     assert " download" not in page
     head.ask("cancel_job", job=job)

@@ -290,6 +290,25 @@ def test_the_use_of_ended_jobs_is_reported(pilot: Pilot) -> None:
     assert pilot.get("/v2/accounting/period/0-1") == []
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "status", "told"),
+    [
+        ("GET", "/nosuch", 404, "docs/grid-service.md lists the paths"),
+        ("PATCH", "/jobs", 405, "docs/grid-service.md lists the paths"),
+        ("GET", "/v2/accounting/period/a-2", 404, "seconds since 1970"),
+        ("GET", "/v2/accounting/last/x", 404, "write how many jobs"),
+        ("GET", "/jobs/x", 404, "write the number of the job"),
+    ],
+)
+def test_a_wrong_address_is_refused_with_a_sentence(
+    pilot: Pilot, method: str, path: str, status: int, told: str
+) -> None:
+    answer = pilot.ask(method, path)
+    assert answer.status_code == status
+    assert told in answer.text
+    assert answer.headers["x-pilot-error-message"] == answer.text
+
+
 def test_a_stranger_is_told_nothing(pilot: Pilot) -> None:
     for method, path in (("GET", "/jobs"), ("GET", "/jobs/1"), ("POST", "/jobs"), ("PUT", "/jobs/1/a")):
         address = pilot.client.base_url.join(f"/pilot{path}")

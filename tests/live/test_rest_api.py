@@ -292,7 +292,7 @@ def test_the_refusal_of_a_token_says_how_to_get_one_for_the_rest_api(client: htt
 
 def test_the_refusal_of_a_limit_says_what_is_possible(client: httpx.Client) -> None:
     told = client.get("/api/v1/jobs?limit=5000").json()
-    assert told["what"] == "limit is '5000', and an answer has 1 to 1,000 jobs here"
+    assert told["what"] == "limit is '5000', and must be from 1 to 1,000 jobs"
     assert told["fix"].startswith("write a whole number from 1 to 1000; for the next page, send `more`")
     assert told["path"] == ["limit"]
 

@@ -293,6 +293,24 @@ def test_bad_requests_are_refused_with_a_code_and_the_connection_goes_on(
     run(tmp_path, story)
 
 
+@pytest.mark.parametrize(
+    ("request_fields", "told"),
+    [
+        ({"verb": "job"}, "job: the field 'job' is missing"),
+        ({"verb": "job", "job": "seven"}, "job: the field 'job' is of type str, and must be of type int"),
+        ({"verb": "job", "job": 7, "jbo": 7}, "job: there is no field 'jbo'"),
+    ],
+)
+def test_a_wrong_field_is_named_in_a_sentence(
+    tmp_path: Path, request_fields: dict[str, Any], told: str
+) -> None:
+    async def story(scene: Scene) -> None:
+        async with scene.peer() as peer:
+            assert told in (await peer.ask(**request_fields))["what"]
+
+    run(tmp_path, story)
+
+
 LATE_TASK = [{"command": "x"}, {"command": "x", "depend": "nobody"}]
 LATE_JOB = json.dumps(
     {"jobs": [{"command": "x"}, {"tasks": [{"command": "x"}, {"command": "x", "depends_on": "nobody"}]}]}

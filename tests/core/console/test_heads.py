@@ -11,16 +11,16 @@ from headnode.apps.web.console.heads import event_words, loss_sentence
 @pytest.mark.parametrize(
     ("wait", "states", "expected"),
     [
-        (5.0, [], "If the machine of the head is lost, so is what happened since the last backup."),
-        (5.0, ["InStep", "Away"], "1 standby head has all that was acknowledged."),
-        (5.0, ["InStep", "InStep"], "2 standby heads have all that was acknowledged."),
-        (5.0, ["Away", "CatchingUp"], "No standby head has all that was acknowledged."),
+        (5.0, [], "If the machine of the head is lost, all changes since the last backup are lost."),
+        (5.0, ["InStep", "Away"], "1 standby head has all acknowledged changes."),
+        (5.0, ["InStep", "InStep"], "2 standby heads have all acknowledged changes."),
+        (5.0, ["Away", "CatchingUp"], "No standby head has all acknowledged changes."),
         (
             0.0,
             ["HeadReplica"],
             "Standby heads follow, and no acknowledgement waits for them (StandbyWait is 0).",
         ),
-        (0.0, ["Away"], "No standby head has all that was acknowledged."),
+        (0.0, ["Away"], "No standby head has all acknowledged changes."),
     ],
 )
 def test_it_is_said_what_a_lost_machine_costs(wait: float, states: list[str], expected: str) -> None:

@@ -71,7 +71,7 @@ REFUSED_SAMPLES = {
     "004_block2.json": "line 14, column 0: task 'a': 'ouput_files' is not a key of a task definition",
     "004_block3.json": "line 4, column 0: task 'a': 'executable' is not a key of a task",
     "004_block4.json": "line 4, column 0: task 'a': 'executable' is not a key of a task",
-    "004_block5.json": "line 1, column 0: neither a job, which has 'tasks', nor a task",
+    "004_block5.json": "line 1, column 0: the description has neither 'tasks', as a job has",
 }
 
 
@@ -502,7 +502,7 @@ def test_what_a_service_says_around_a_description_is_left_alone() -> None:
     ("text", "code", "what", "fix"),
     [
         ("[]", "not-a-job", "line 1, column 0: the text is not a JSON object", ""),
-        ("{}", "not-a-job", "neither a job", ""),
+        ("{}", "not-a-job", "the description has neither", ""),
         ('{"tasks": [{"id": "a"}]}', "missing-key", "job has no 'version'", "add 'version': write 2"),
         ('{"version": 1, "tasks": [{"id": "a"}]}', "value", "job: version: 1 is not the number 2", "write 2"),
         ('{"version": 2.0, "executable": "x"}', "value", "version: 2.0 is not the number 2", ""),

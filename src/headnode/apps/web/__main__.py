@@ -44,7 +44,8 @@ from headnode.apps.web.login.choices import (
 )
 from headnode.apps.web.metrics import metrics_routes
 from headnode.apps.web.openapi import document_routes
-from headnode.apps.web.pilot.routes import pilot_routes
+from headnode.apps.web.pilot.requests import PREFIX
+from headnode.apps.web.pilot.routes import pilot_routes, refusal
 from headnode.apps.web.problems import answering, problem_response, wrong
 from headnode.apps.web.rest import rest_routes
 from headnode.apps.web.security_headers import LOOPBACK_NAMES, HostCheck, SecurityHeaders, host_without_port
@@ -330,20 +331,28 @@ def health_routes(gateway: Gateway) -> list[BaseRoute]:
 
 
 async def _http_problem(request: Request, error: Exception) -> Response:
-    """Return what the routing refuses as a problem."""
+    """Return what the routing refuses as a problem; of the grid service as its text."""
+    path = request.url.path
     status = error.status_code if isinstance(error, HTTPException) else 500
+    paths = next((where for part, where in _OTHER_PATHS.items() if path.startswith(part)), "see /api/v1/docs")
+    problem: HeadnodeError = wrong("request", "the request cannot be read")
     if status == 405:
-        response = problem_response(
-            wrong("no-method", f"{request.method[:16]} is not a method of this address", "see /api/v1/docs")
+        problem = wrong("no-method", f"{request.method[:16]} is not a method of this address", paths)
+    elif status == 404:
+        problem = NotFound(code="no-path", what="there is nothing at this address", fix=paths)
+    response = refusal(problem) if path.startswith(f"{PREFIX}/") else problem_response(problem)
+    if status == 405:
+        response.headers["allow"] = (
+            (error.headers or {}).get("Allow", "") if isinstance(error, HTTPException) else ""
         )
-        allowed = (error.headers or {}).get("Allow", "") if isinstance(error, HTTPException) else ""
-        response.headers["allow"] = allowed
-        return response
-    if status == 404:
-        return problem_response(
-            NotFound(code="no-path", what="there is nothing at this address", fix="see /api/v1/docs")
-        )
-    return problem_response(wrong("request", "the request cannot be read"))
+    return response
+
+
+_OTHER_PATHS: Final = {
+    f"{PREFIX}/": "the page docs/grid-service.md lists the paths",
+    "/hpc/": "the page docs/contracts/06-hpc-pack-rest.md lists the paths",
+}
+"""The beginning of an address -> where its paths are listed, if not in the document of the REST API."""
 
 
 async def _fault(request: Request, error: Exception) -> Response:  # noqa: ARG001

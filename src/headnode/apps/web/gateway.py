@@ -18,6 +18,12 @@ from headnode.apps.web.problems import too_slow, wrong
 from headnode.core.model.bounds import WEB_BODIES, WEB_BODY, WEB_BODY_TIME
 from headnode.core.model.errors import NotFound, Unavailable
 
+_FIX_OF: Final = {
+    "count": "write how many jobs",
+    **dict.fromkeys(("since", "until"), "write the period as seconds since 1970: FROM-TO"),
+}
+"""What to write in place of a part of a path, if it is not the number of a job, task or instance."""
+
 
 class BodyRoom:
     """The memory that bodies of all requests may take together."""
@@ -110,6 +116,6 @@ class DoorRequest:
             raise NotFound(
                 code="no-path",
                 what=f"{text[:64]!r} is not a number",
-                fix=f"write the number of {self.NUMBERS}",
+                fix=_FIX_OF.get(name, f"write the number of {self.NUMBERS}"),
             )
         return int(text)

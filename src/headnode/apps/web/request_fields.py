@@ -108,7 +108,7 @@ def _refuse_limit(route: RestRoute, query: Mapping[str, list[str]]) -> None:
     if not (text.isascii() and text.isdigit() and len(text) < 16 and 1 <= int(text) <= most.most):
         raise wrong(
             "field",
-            f"limit is {text[:64]!r}, and an answer has 1 to {most} here",
+            f"limit is {text[:64]!r}, and must be from 1 to {most}",
             f"write a whole number from 1 to {most.most}; {_FURTHER.get(route.verb, 'narrow the question')}",
             ("limit",),
         )
@@ -188,7 +188,10 @@ def _value(name: str, kind: Any, texts: list[str]) -> Any:
             trouble = trouble or error
     if trouble is not None and "Expected `int" in str(trouble) and not _WHOLE.fullmatch(texts[0]):
         raise wrong(
-            "field", f"{name} is {texts[0][:64]!r}, and no whole number", "write digits alone", path=(name,)
+            "field",
+            f"{name} is {texts[0][:64]!r}, which is not a whole number",
+            "write only digits",
+            path=(name,),
         )
     raise wrong("field", f"{name} is wrong: {trouble}", path=(name,))
 

@@ -47,9 +47,7 @@ async def keep_delegation(
     if bool(request.proxy) == bool(request.bearer):
         what, fix = "a delegation is a proxy or a token", "send one of them"
         raise BadRequest(code="delegation", what=what, fix=fix)
-    if request.bearer and not (request.hosts and request.bearer.isascii() and request.bearer.isprintable()):
-        what, fix = "the token is no printable text, or has no hosts", "name the hosts that may get it"
-        raise BadRequest(code="delegation", what=what, fix=fix, path=("hosts",))
+    _check_token(request)
     if request.job is not None:
         _refuse_other_job(context, by, request.job)
     expires = proxy_end(request.proxy) if request.proxy else now + min(request.lifetime, MAX_TOKEN)
@@ -68,6 +66,18 @@ async def keep_delegation(
         _store(context).keep(kept)
     await _copied(context)
     return _object(kept)
+
+
+def _check_token(request: KeepDelegationRequest) -> None:
+    if request.bearer and not (request.bearer.isascii() and request.bearer.isprintable()):
+        what, fix = (
+            "the token contains characters other than printable ASCII",
+            "copy the token without line ends",
+        )
+        raise BadRequest(code="delegation", what=what, fix=fix, path=("bearer",))
+    if request.bearer and not request.hosts:
+        what, fix = "the token has no hosts", "name the hosts to which it may be sent"
+        raise BadRequest(code="delegation", what=what, fix=fix, path=("hosts",))
 
 
 def _refuse_other_job(context: ServerContext, by: User, job: int) -> None:

@@ -193,8 +193,8 @@ async def submitted_file(context: ServerContext, by: User, looked_up: FoundJob) 
     if not text:
         raise NotFound(
             code="no-job-file",
-            what=f"no file of job {job} is kept: it came from none, from one of several owners,"
-            f" or from one that is longer than {JOB_FILE}",
+            what=f"the cluster has no file of job {job}: it was submitted without one, or with one "
+            f"that has jobs of several owners or is longer than {JOB_FILE}",
             fix="write the job in any language: hn job export --to native",
         )
     if len(text) <= LARGE_JOB_FILE:

@@ -60,7 +60,7 @@ async def create_reservation(
         raise BadRequest(
             code="reservation-time",
             what=f"reservation {request.name!r} has no end",
-            fix="give an end (--to) or a duration (--for)",
+            fix="set its end (hn: --to) or its duration (hn: --for)",
         )
     whole: Object = {"name": request.name, "start": now} | fields
     asked = NodeReservation(**whole)

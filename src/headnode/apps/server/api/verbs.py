@@ -318,10 +318,31 @@ def read_fields(kind: type[VerbRequest], verb: str, fields: dict[str, Any]) -> V
         names = ", ".join(field.name for field in msgspec.structs.fields(kind)) or "no fields"
         raise BadRequest(
             code="field",
-            what=f"the request {verb} is wrong: {error}",
-            fix=f"it takes {names}",
+            what=f"{verb}: {_field_problem(str(error))}",
+            fix=f"the fields of {verb} are: {names}",
             path=_path_in(str(error)),
         ) from None
+
+
+def _field_problem(message: str) -> str:
+    """Return what msgspec says of a wrong field, as a sentence about the field.
+
+    >>> _field_problem("Object contains unknown field `foo` - at `$.tasks[0]`")
+    "there is no field 'foo' in tasks[0]"
+    >>> _field_problem("Expected `int | null`, got `str` - at `$.job`")
+    "the field 'job' is of type str, and must be of type int or null"
+    """
+    said, _, path = message.partition(" - at `$")
+    place = path.rstrip("`").removeprefix(".")
+    inside = f" in {place}" if place else ""
+    if unknown := re.fullmatch(r"Object contains unknown field `(.*)`", said):
+        return f"there is no field {unknown[1]!r}{inside}"
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", said):
+        return f"the field {missing[1]!r} is missing{inside}"
+    if place and (types := re.fullmatch(r"Expected `(.*)`, got `(.*)`", said)):
+        wanted = types[1].replace(" | ", " or ")
+        return f"the field {place!r} is of type {types[2]}, and must be of type {wanted}"
+    return f"the field {place!r} is wrong: {said}" if place else said
 
 
 def _path_in(message: str) -> Path:

@@ -42,14 +42,14 @@ def loss_sentence(answer: HeadAnswer) -> str:
     """Return in one sentence what is lost with the head's machine."""
     standbys = answer["standbys"]
     if not standbys:
-        return "If the machine of the head is lost, so is what happened since the last backup."
+        return "If the machine of the head is lost, all changes since the last backup are lost."
     in_step = sum(each["state"] == "InStep" for each in standbys)
     if in_step:
         have = "has" if in_step == 1 else "have"
-        return f"{counted(in_step, 'standby head')} {have} all that was acknowledged."
+        return f"{counted(in_step, 'standby head')} {have} all acknowledged changes."
     if answer["wait"] == 0 and any(each["state"] == "HeadReplica" for each in standbys):
         return "Standby heads follow, and no acknowledgement waits for them (StandbyWait is 0)."
-    return "No standby head has all that was acknowledged."
+    return "No standby head has all acknowledged changes."
 
 
 def _by_itself(standby: HeadAnswer) -> str:

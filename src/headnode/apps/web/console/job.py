@@ -2,6 +2,7 @@
 
 Also why it failed, its job file, and the forms that change its options."""
 
+import re
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -341,7 +342,7 @@ def _options(options: Iterable[JobOption], allowed: str, spec: HeadAnswer) -> li
     return [
         {
             "name": f"term-{option.slash.name}",
-            "label": option.key.replace("_", " ").capitalize(),
+            "label": re.sub("[Gg]pu", "GPU", option.key.replace("_", " ").capitalize()),
             "hint": option.slash.summary or option.help.replace("{whose}", "the task"),
             "now": option_in_words(option.key, spec.get(option.key)),
             "is_flag": option.form == "flag",

@@ -55,7 +55,9 @@ def question(visit: Visit) -> dict[str, Any]:
     word = visit.query.get("state", "").lower()
     if word not in SHOWN:
         raise BadRequest(
-            code="state", what=f"there is no state {word!r}", fix=f"choose one of {', '.join(SHOWN)}"
+            code="state",
+            what=f"there is no state {word!r}",
+            fix=f"choose one of {', '.join(filter(None, SHOWN))}",
         )
     name = visit.query.get("name", "").strip()
     owner = visit.query.get("owner", "").strip()

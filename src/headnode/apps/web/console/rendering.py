@@ -34,6 +34,16 @@ def shown(text: object) -> str:
     return printable(str(text))
 
 
+def sentence(text: object) -> str:
+    """Return an error or its fix as a sentence, with a capital letter and a full stop.
+
+    >>> sentence("there is no node 'n9'"), sentence("`hn node list` lists them?")
+    ("There is no node 'n9'.", '`hn node list` lists them?')
+    """
+    said = printable(str(text)).rstrip()
+    return said[:1].upper() + said[1:] + ("." if said and said[-1] not in ".?!" else "")
+
+
 def shown_lines(text: object) -> Markup:
     """Return a text of several lines, each as `shown` has it."""
     return Markup("\n").join(escape(printable(line)) for line in str(text).split("\n"))
@@ -89,6 +99,7 @@ _FILTERS = {
     "relative": relative,
     "short_duration": short_duration,
     "shown": shown,
+    "sentence": sentence,
     "shown_lines": shown_lines,
     "size_of_bytes": size_of_bytes,
     "symbol": symbol_of,

@@ -64,7 +64,7 @@ def _handler(
                 asked = GridRequest(gateway, records, request, caller, body)
                 return _response(await function(asked))
         except HeadnodeError as error:
-            return _refusal(error)
+            return refusal(error)
 
     return handle
 
@@ -79,7 +79,7 @@ def _response(reply: GridReply) -> Response:
     )
 
 
-def _refusal(error: HeadnodeError) -> Response:
+def refusal(error: HeadnodeError) -> Response:
     """Return an error as the service tells it: a text, repeated in a header."""
     status = 401 if error.code == "not-owner" else status_of(error)
     text = f"{error.what}; {error.fix}" if error.fix else error.what

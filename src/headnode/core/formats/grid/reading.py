@@ -187,7 +187,7 @@ def _description(page: GridText, findings: GridFindings) -> GridText:
             findings.add_at(page, Fidelity.NOTE, "document", what, ())
             return page.inside("definition")
     if "tasks" not in found and "executable" not in found:
-        what = "neither a job, which has 'tasks', nor a task, which has an 'executable'"
+        what = "the description has neither 'tasks', as a job has, nor 'executable', as a task has"
         page.refuse((), "not-a-job", what, 'write {"version": 2, "executable": "/bin/date"}')
     return page
 
