@@ -67,7 +67,7 @@ def test_a_file_that_is_refused_is_told_with_error_and_status_1(condor: Programs
         ("condor_submit -nosuch bad.sub", "ERROR: Unrecognized option -nosuch"),
         ("condor_submit -spool bad.sub", "ERROR: -spool is not supported here: write URLs"),
         ("condor_submit bad.sub -queue 3", "ERROR: -queue is given, and the submit file has a queue command"),
-        ("condor_transfer_data 1", "ERROR: condor_transfer_data is not there"),
+        ("condor_transfer_data 1", "ERROR: condor_transfer_data is not supported here; output is"),
         ("condor_ssh_to_job 1", "use: hn job shell ID"),
         ("condor_q -better-analyze 1", "use: hn job explain ID"),
         ("condor_q -constraint 'JobStatus =='", "ERROR: the expression 'JobStatus ==' is not understood"),
@@ -198,6 +198,8 @@ def test_jobs_are_held_and_released_and_get_another_priority(condor: Programs, t
     for words, priority in ((f"-p 7 {waiting}", "7"), (f"+2 {waiting}", "9"), (f"-5 {waiting}", "4")):
         condor.said(f"condor_prio {words}", tmp_path)
         assert condor.said(f"condor_q {waiting} -af JobPrio", tmp_path) == priority
+    refused = condor.run(f"condor_prio -p soon {waiting} 999999", tmp_path)
+    assert (refused.returncode, "condor_prio needs a priority" in refused.stderr) == (1, True)
 
 
 def test_a_running_job_that_is_held_goes_back_to_the_queue(condor: Programs, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_qalter_of_pbs_changes_a_job_and_says_nothing(head: RealHead, pbs: Progr
         ("gridengine", "-N x 1.2", 4, "works only on jobs and not on tasks"),
         ("gridengine", "-nosuch", 2, 'invalid option argument "-nosuch"'),
         ("pbs", "-l select=2 999999", 1, "-l is not supported here"),
-        ("pbs", "-l walltime=x 999999", 1, "Illegal attribute or resource value"),
+        ("pbs", "-l walltime=x 999999", 1, "Illegal attribute or resource value: -l walltime: 'x' is not a"),
         ("pbs", "-V 999999", 1, "-V is not supported here"),
         ("pbs", "-W depend=afterok:1 999999", 1, "-W is not supported here"),
         ("pbs", "-p 2000 999999", 2, 'invalid priority "2000"'),

@@ -106,6 +106,7 @@ def test_the_lines_of_grid_engine_are_found_as_qsub_finds_them(text: str, name: 
         ("#SBATCH --array=1-99999999", "99,999,999"),
         ("#SBATCH --clusters=other", "this cluster"),
         ("#SBATCH -n", "no value"),
+        ("#SBATCH --nice=x", "'x' is not a number"),
         ("#SBATCH --signal=R:USR1@60", "reservation"),
         ("#SBATCH --signal=NOSUCH@60", "is not a signal"),
         ("#SBATCH --signal=USR1@1h", "USR1@1h"),

@@ -89,6 +89,7 @@ def test_an_array_of_lsf_has_its_numbers_in_its_name_and_files() -> None:
         ("-n", "no value"),
         ("-n 4,2", "at least 4"),
         ("-W 1:2:3", "not a time"),
+        ("-W soon", "not a time"),
         ("-W 0", "at least 1 minute"),
         ("-J x[0-3]", "begins with 1"),
         ("-J x[1-3", "not a name"),

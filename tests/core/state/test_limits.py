@@ -17,6 +17,7 @@ from headnode.core.state.join import RegisterNode
 from headnode.core.state.modify import ModifyJob, RequeueJob, SetProgress
 from headnode.core.state.nodes import ChangeNode, NodeVanished, SetParameter
 from headnode.core.state.report import ReportEnded
+from headnode.core.state.rerun import way_to_run_again
 from headnode.core.state.start import StartJob
 from headnode.core.state.stop import RequeueTask, StopJob, StopTask
 from headnode.core.state.submit import CreateJob, SubmitJob
@@ -140,6 +141,19 @@ def test_no_task_of_a_job_that_was_asked_to_end_is_requeued() -> None:
     world.do(StopJob(by=ROOT, job=job, outcome="finished", graceful=True))
     with pytest.raises(WrongState, match="job-not-active"):
         world.do(RequeueTask(by=ROOT, job=job, task=2))
+
+
+@pytest.mark.parametrize(("exit_code", "way"), [(0, "hn job clone"), (1, "hn job requeue")])
+def test_a_refused_requeue_of_a_task_names_a_command_that_its_job_accepts(exit_code: int, way: str) -> None:
+    world = World(1)
+    job = world.submit(TRUE, fail_on_task_failure=True)
+    world.end(job, 1, exit_code=exit_code)
+    record = world.archived(job)
+    assert record is not None
+    assert way_to_run_again(record).endswith(f"{way} {job}")
+    if way == "hn job requeue":
+        world.do(RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+        assert world.record(job).state is JobState.RUNNING
 
 
 def test_what_is_stopped_because_another_task_failed_the_job_is_canceled_and_not_failed() -> None:

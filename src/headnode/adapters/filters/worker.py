@@ -32,7 +32,8 @@ def load(name: str) -> Any:
 
     points = {point.value: point for point in entry_points(group=GROUP, name=name)}
     if not points:
-        raise _UnusablePlugIn(f"no installed package has a filter {name!r} (entry points {GROUP})")
+        what = f"no installed package has a filter {name!r} (entry points {GROUP})"
+        raise _UnusablePlugIn(f"{what}; install its package where Headnode is installed")
     if len(points) > 1:
         raise _UnusablePlugIn(f"several packages have a filter {name!r}: {', '.join(sorted(points))}")
     (point,) = points.values()
@@ -72,6 +73,8 @@ def _guarded(what: Any) -> dict[str, Any]:
     try:
         with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
             answer: dict[str, Any] = what()
+    except _UnusablePlugIn as error:
+        return {"error": str(error)}
     except (Exception, SystemExit) as error:  # noqa: BLE001  (a stranger's code may raise anything)
         traceback.print_exc(file=sys.__stderr__)
         return {"error": f"{type(error).__name__}: {error}".rstrip(": ")}

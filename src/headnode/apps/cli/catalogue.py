@@ -142,11 +142,11 @@ NOUNS = {
     "standby": "Standby heads: machines that can take over from the head",
     "reservation": "Reservations of nodes: for maintenance, users, projects",
     "recurring": "Recurring jobs: created by a schedule",
-    "resource": "Other schedulers to which jobs are handed over: Slurm, Grid Engine",
+    "resource": "Other schedulers to which jobs are handed over: Slurm, PBS, Grid Engine",
     "elastic": "Nodes that are allocations at another scheduler, requested while jobs wait",
     "template": "Job templates: defaults and limits for kinds of jobs",
     "filter": "Submission and activation filters of the site",
-    "compat": "The programs of HPC Pack, Slurm, PBS, Grid Engine and HTCondor, as links to hn",
+    "compat": "The programs of HPC Pack, Slurm, PBS, Grid Engine, LSF and HTCondor, as links to hn",
     "token": "Tokens for the use of the cluster from other machines",
     "grid": "Jobs at a Pilot service",
 }

@@ -279,7 +279,7 @@ def _lacking(need: ResolvedRequest, resources: FreeResources, number: int) -> st
         wanted = getattr(need.held, what)
         if free[number] < wanted:
             left = max(0, free[number])
-            return f"has {left} MB of {what} that no job holds; the job holds {wanted} MB of each node"
+            return f"has {left} MB of {what} that no job holds; the job requests {wanted} MB on each node"
     return ""
 
 

@@ -28,7 +28,7 @@ def requeue_task(cluster: ClusterState, command: RequeueTask, now: Instant) -> l
         raise WrongState(
             code="job-not-active",
             what=f"job {record.id} is {record.state.value}, so none of its tasks can be requeued",
-            fix=f"requeue the job: hn job requeue {record.id}",
+            fix=way_to_run_again(record),
         )
     if task.kind in SPECIAL:
         raise WrongState(
@@ -49,6 +49,15 @@ def requeue_task(cluster: ClusterState, command: RequeueTask, now: Instant) -> l
             fix="only instances that have ended can be requeued, or one that runs if you name it",
         )
     return [e.InstancesRequeued(at=now, job=record.id, task=command.task, spans=spans, by=command.by.name)]
+
+
+def way_to_run_again(record: JobRecord) -> str:
+    """Return what to type so that a job that is not in the queue and does not run is run."""
+    if record.state is JobState.CONFIGURING:
+        return f"submit the job: hn job submit /id:{record.id}"
+    if record.state is JobState.FINISHED:
+        return f"make a copy of the job, and submit that: hn job clone {record.id}"
+    return f"requeue the job: hn job requeue {record.id}"
 
 
 def _refuse_rerun(record: JobRecord, task: TaskSpec, number: int) -> None:

@@ -171,7 +171,7 @@ def _broken(rule: TemplateRule, spec: JobSpec) -> Iterator[str]:
     number = _number(rule.field, spec)
     is_now = "" if number is None else f"{name} is {in_words(rule.field, number)}"
     if rule.minimum is not None and number is not None and number < rule.minimum:
-        yield f"{is_now}, at least {in_words(rule.field, rule.minimum)} is allowed"
+        yield f"{is_now}, at least {in_words(rule.field, rule.minimum)} is required"
     if rule.maximum is not None and number is not None and number > rule.maximum:
         yield f"{is_now}, at most {in_words(rule.field, rule.maximum)} is allowed"
     if rule.allowed and (strange := _strange(rule, value)):

@@ -103,7 +103,7 @@ def _terms(name: str, value: str) -> "dict[str, str]":
     try:
         BSUB_OPTIONS[name].read(draft, place, value)
     except BadRequest as wrong:
-        lines = (f"-{name}: {wrong.what}; {wrong.fix}", _NOT_MODIFIED)
+        lines = (f"{wrong.sentence}; {wrong.fix}", _NOT_MODIFIED)
         raise ProgramRefusal(*lines, status=NOT_DONE, prefix="bare") from None
     if draft.array:
         what = f"-{name}: the elements of an array cannot be changed"

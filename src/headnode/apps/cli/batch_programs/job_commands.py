@@ -98,7 +98,11 @@ def _act_on_elements(verb: str, word: str, client: Client, fields: "dict[str, An
 
 def in_words(refusal: "Any") -> str:
     """Return what a refusal is in Slurm's words."""
-    known = {"no-such-job": "Invalid job id specified", "job-over": "Job has already finished"}
+    known = {
+        "no-such-job": "Invalid job id specified",
+        "job-over": "Job has already finished",
+        "not-requeueable": "Requested operation is presently disabled",
+    }
     return known.get(refusal.code, str(refusal.what))
 
 

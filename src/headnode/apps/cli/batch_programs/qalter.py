@@ -155,13 +155,13 @@ def _check_priority(value: str, system: str) -> None:
 
 def _unreadable(name: str, value: str, wrong: BadRequest, system: str) -> ProgramRefusal:
     if system == "pbs":
-        return ProgramRefusal(f"Illegal attribute or resource value: {wrong.what}", prefix="")
+        return ProgramRefusal(f"Illegal attribute or resource value: {wrong.sentence}", wrong.fix, prefix="")
     resource = value.partition("=")[0]
     if wrong.code == "resource":
         return _denied(f'unknown resource "{resource}"')
     if name == "l":
         return _denied(f'attribute "{resource}" is not a time value')
-    return ProgramRefusal(wrong.what)
+    return ProgramRefusal(wrong.sentence, wrong.fix)
 
 
 def _change(target: str, changes: "Sequence[JobChange]", source: JobSource, system: str) -> int:

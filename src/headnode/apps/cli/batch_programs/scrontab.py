@@ -79,8 +79,10 @@ def _text_of(path: str) -> str:
         else:
             with open(path, encoding="utf-8") as file:  # noqa: PTH123 (pathlib costs 6 ms)
                 text = file.read(_MOST + 1)
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProgramRefusal(f"Unable to read {path}: {error}") from None
+    except OSError as error:
+        raise ProgramRefusal(f"Unable to read {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ProgramRefusal(f"Unable to read {path}: it is not UTF-8 text") from None
     if len(text) > _MOST:
         raise ProgramRefusal(f"{path} has more than {_MOST:,} characters")
     return text

@@ -65,7 +65,7 @@ def run(args: Arguments, client: Client, out: Output) -> int:
 
 def _fields(args: Arguments) -> "dict[str, Any]":
     if not args.words:
-        raise usage("there is no command to run", "write it behind the options: hn run /all uptime")
+        raise usage("there is no command to run", "write it after the options: hn run /all uptime")
     if args.text("template") is not None:
         raise usage("nodes have no templates here", "choose them by /nodegroup, /nodes or /nodestate")
     chosen = [name for name in ("nodes", "nodegroup", "nodestate", "job", "task") if name in args.options]

@@ -60,6 +60,9 @@ def run(program: str, argv: "Sequence[str]", client: Client, _system: str = "") 
         raise refusal(
             "You did not specify any jobs", "give CLUSTER, CLUSTER.PROCESS, USER, -constraint or -all"
         )
+    priority = args.text("priority") or args.text("p") or ""
+    if program == "condor_prio" and not (priority.lstrip("+-").isdigit() and len(priority) < 12):
+        raise refusal("condor_prio needs a priority", "write condor_prio -p 5 CLUSTER, or +5")
     return _Actions(program, args, client).run()
 
 
@@ -204,8 +207,6 @@ class _Actions:
     def _prioritize(self, row: CondorProcess, alone: bool) -> None:
         self._refuse_part(row, alone=alone)
         text = self._asked.text("priority") or self._asked.text("p") or ""
-        if not (text.lstrip("+-").isdigit() and len(text) < 12):
-            raise refusal("condor_prio needs a priority", "write condor_prio -p 5 CLUSTER, or +5")
         base = (
             int(row.job["priority"])
             if text[0] in "+-" and not self._asked.has("priority")

@@ -45,7 +45,7 @@ class CondorWords(ProgramWords):
 
 
 NOT_THERE: "Mapping[str, str]" = {
-    "condor_transfer_data": "output is copied back at the end of each job; see: hn task output ID",
+    "condor_transfer_data": "output is copied back at the end of each job: hn task output ID",
     "condor_ssh_to_job": "use: hn job shell ID",
     "condor_qedit": "use: hn job modify ID, or condor_prio",
     "condor_tail": "use: hn task output ID --follow",
@@ -59,7 +59,7 @@ def refuse_program(program: str) -> None:
     Raises:  ProgramRefusal.
     """
     if program in NOT_THERE:
-        raise refusal(f"{program} is not there: {NOT_THERE[program]}")
+        raise refusal(f"{program} is not supported here; {NOT_THERE[program]}")
 
 
 def refusal(*lines: str, status: int = 1) -> ProgramRefusal:

@@ -33,6 +33,7 @@ from headnode.core.state.filters import changes
 from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.job_record import TaskProgress
 from headnode.core.state.permissions import may_read_output
+from headnode.core.state.rerun import way_to_run_again
 from headnode.core.state.stop import RequeueTask, StopTask
 from headnode.core.state.task_placement import task_reasons
 from headnode.core.state.transitions import TaskState
@@ -258,7 +259,7 @@ def _active(context: ServerContext, request: w.TaskIdRequest, word: str) -> Foun
         raise WrongState(
             code="job-over",
             what=f"job {request.job} is {job.record.state.value}, so no task of it can be {word}",
-            fix=f"run the job again: hn job requeue {request.job}",
+            fix=way_to_run_again(job.record),
         )
     return job
 

@@ -359,7 +359,7 @@ def array_ranges(place: OptionPlace, text: str) -> tuple[tuple[int, int, int], .
             place.refuse(f"{part[:60]!r} is an empty range", "write FIRST-LAST or FIRST-LAST:STEP")
         ranges.append((first, last, step))
     if (count := sum((last - first) // step + 1 for first, last, step in ranges)) > TASKS_OF_FILE.most:
-        place.refuse(f"the array has {count:,} numbers; the limit is {TASKS_OF_FILE}", "divide it")
+        place.refuse(f"the array has {count:,} numbers; the limit is {TASKS_OF_FILE}", "write several arrays")
     return _joined(ranges)
 
 

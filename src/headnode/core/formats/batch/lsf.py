@@ -105,7 +105,7 @@ def _minutes(place: OptionPlace, text: str) -> Seconds:
     Raises:  BadRequest ``value``.
     """
     fields = text.split(":")
-    if len(fields) > 2:
+    if len(fields) > 2 or not all(re.fullmatch(r"[0-9]{1,15}", field) for field in fields):
         place.refuse(f"{text[:60]!r} is not a time", "write minutes, or HOURS:MINUTES")
     hours, minutes = (["0", *fields])[-2:]
     return Seconds(float((place.number(hours) * 60 + place.number(minutes)) * 60))

@@ -192,7 +192,7 @@ _SECTIONS: Final = {
 
 
 _NOTE = Fidelity.NOTE
-_SITE = ignored("it is a name of the site, and Headnode has no equivalent")
+_SITE = ignored("Headnode has no application profiles, service classes or esub programs")
 _NO_TERMINAL = ScriptOption(refused("an interactive job has no script", "use: hn job shell"), argument=False)
 _STEPS = refused("commands before or after the program are not supported", "write them into the script")
 BSUB_OPTIONS: Final[Mapping[str, ScriptOption]] = {
@@ -211,7 +211,9 @@ BSUB_OPTIONS: Final[Mapping[str, ScriptOption]] = {
     "Jd": ScriptOption(job_field("description", "it is the description of the job")),
     "K": ScriptOption(ignored("use: hn job submit --wait", _NOTE), argument=False),
     "L": ScriptOption(ignored("the program starts without a login shell")),
-    "M": ScriptOption(ignored("a process may use more memory; to reserve memory use -R rusage[mem=...]")),
+    "M": ScriptOption(
+        ignored("the memory of a process is not limited; to reserve memory, write -R rusage[mem=4G]")
+    ),
     "N": ScriptOption(r.read_notice, argument=False),
     "P": ScriptOption(job_field("project", "it is the project of the job")),
     "Q": ScriptOption(ignored("the job is not requeued for an exit code")),
@@ -282,7 +284,7 @@ def bsub_options(
         word = left.pop(0)
         name = word.text.removeprefix("-")
         if not word.text.startswith("-") or name not in BSUB_OPTIONS:
-            refuse(word, f"{word.text[:60]!r} is not an option of bsub", "see bsub(1)")
+            refuse(word, f"{word.text[:60]!r} is not an option of bsub", "see: bsub --help")
         option, value = BSUB_OPTIONS[name], ""
         if option.argument:
             if not left:

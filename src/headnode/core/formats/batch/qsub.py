@@ -105,7 +105,10 @@ def read_priority(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if not re.fullmatch(r"[+-]?\d{1,4}", text):
         place.refuse(f"{text[:60]!r} is not a priority", "write a number from -1024 to 1023")
     draft.job["priority"] = Priority(max(0, min(4000, 2000 + int(text) * 2000 // 1024)))
-    place.report(_APPROXIMATED, "the priority has 2,000 steps for 1,024 here")
+    place.report(
+        _APPROXIMATED,
+        "it is written as a priority from 0 to 4000 here; neighbouring numbers may become the same",
+    )
 
 
 _WHEN: Final = {

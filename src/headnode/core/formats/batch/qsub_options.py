@@ -147,7 +147,7 @@ def qsub_options(
         if name not in table and system is BatchSystem.PBS and name[:1] in table:
             name, value = name[0], name[1:]  # glued, as getopt reads it
         if not word.text.startswith("-") or name not in table:
-            refuse(word, f"{word.text[:60]!r} is not an option of qsub", "see qsub(1)")
+            refuse(word, f"{word.text[:60]!r} is not an option of qsub", "see: qsub --help")
         option = table[name]
         count = 0 if value or not option.argument else 2 if name == "pe" else 1
         if len(left) < count:

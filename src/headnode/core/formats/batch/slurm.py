@@ -358,7 +358,9 @@ def read_comment(draft: BatchDraft, place: OptionPlace, text: str) -> None:
 
 
 def read_nice(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    low = text.lstrip("-").isdigit() and text.startswith("-")
+    if not re.fullmatch(r"[+-]?\d{0,10}", text):
+        place.refuse(f"{text[:60]!r} is not a number", "write --nice, or a number such as --nice=100")
+    low = text.startswith("-")
     draft.job["priority"] = Priority(2000 if low else 1000)
     place.report(_APPROXIMATED, "the priority is Normal" if low else "the priority is BelowNormal")
 

@@ -175,7 +175,7 @@ def _letters(word: Word, left: list[Word], refuse: Refuse) -> Iterator[tuple[str
     while text:
         letter, text = text[0], text[1:]
         if letter not in _LETTERS:
-            refuse(word, f"-{letter} is not an option of sbatch", "see sbatch(1)")
+            refuse(word, f"-{letter} is not an option of sbatch", "see: sbatch --help")
         name = _LETTERS[letter]
         if OPTIONS[name].argument != "always":
             yield name, "", word.start
@@ -195,7 +195,7 @@ def _whole_name(name: str, word: Word, refuse: Refuse) -> str:
         return name
     meant = [each for each in OPTIONS if each.startswith(name)]
     if not name or not meant:
-        refuse(word, f"--{name[:60]} is not an option of sbatch", "see sbatch(1)")
+        refuse(word, f"--{name[:60]} is not an option of sbatch", "see: sbatch --help")
     if len(meant) > 1:
         refuse(word, f"--{name[:60]} is ambiguous", f"write one of --{', --'.join(meant)}")
     return meant[0]

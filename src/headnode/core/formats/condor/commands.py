@@ -115,20 +115,20 @@ def _universe(draft: SubmitDraft, place: OptionPlace, text: str) -> None:
     elif draft.is_parallel:
         place.report(_TRANSLATED, "the processes of the job start together")
     elif word in _UNIVERSES:
-        place.refuse(f"the universe {word}: {_UNIVERSES[word]}", "use the vanilla universe", "not-supported")
+        place.refuse(
+            f"{word} is not supported: {_UNIVERSES[word]}", "use universe = vanilla", "not-supported"
+        )
     else:
-        place.refuse(f"{text[:40]!r} is no universe that is supported", "write vanilla or parallel")
+        place.refuse(f"{text[:40]!r} is not a supported universe", "write vanilla or parallel")
 
 
 _UNIVERSES: Final = {
-    **dict.fromkeys(
-        ("local", "12", "scheduler", "7"), "it runs beside the scheduler, where no user runs here"
-    ),
-    **dict.fromkeys(("docker", "container"), "the image decides what runs, and nodes start no containers"),
-    **dict.fromkeys(("java", "10"), "the node would have to know its Java; write java as the executable"),
+    **dict.fromkeys(("local", "12", "scheduler", "7"), "users run no programs beside the scheduler"),
+    **dict.fromkeys(("docker", "container"), "nodes start no containers"),
+    **dict.fromkeys(("java", "10"), "nodes report no Java; write executable = /usr/bin/java"),
     **dict.fromkeys(("vm", "13"), "nodes start no virtual machines"),
     **dict.fromkeys(("grid", "9"), "use hn job submit --resource NAME for another scheduler"),
-    **dict.fromkeys(("standard", "1", "mpi", "8", "pvm", "4"), "HTCondor has it no longer"),
+    **dict.fromkeys(("standard", "1", "mpi", "8", "pvm", "4"), "HTCondor has removed it"),
 }
 
 

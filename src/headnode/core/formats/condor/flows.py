@@ -94,7 +94,9 @@ def read_flow(
         numbers[name] = range(len(jobs), len(jobs) + len(made))
         jobs += (replace(spec, name=name, job_group=group) for spec in made)
         if len(jobs) > JOBS.most:
-            flow.refuse(node.start, f"the flow has more than {JOBS}", "divide it", "too-many-jobs")
+            flow.refuse(
+                node.start, f"the flow has more than {JOBS}", "divide it into several flows", "too-many-jobs"
+            )
     links = tuple(flow.links_of(numbers))
     return tuple(jobs), links, apply_awareness(awareness, _listed(flow.items))
 
@@ -279,7 +281,7 @@ class _Flow:
         for above, below, start in self._edges:
             count += len(above) * len(below)
             if count > _MAX_LINKS:
-                self.refuse(start, f"the flow has more than {_MAX_LINKS:,} dependencies", "divide it")
+                self.refuse(start, f"the flow has more than {_MAX_LINKS:,} dependencies", "divide the flow")
             for child in below:
                 parents.setdefault(child, set()).update(above)
         self._refuse_circle(parents)

@@ -51,7 +51,7 @@ class JobMaker:
             raise BadRequest(
                 code="too-many-jobs",
                 what=f"the processes ask for {len(groups):,} different things; the limit is {JOBS} in a file",
-                fix="divide the file",
+                fix="divide it into several files",
             )
         if len(groups) > 1:
             what = f"{len(groups)} jobs, since processes ask for different things; $(Cluster) is that of each"

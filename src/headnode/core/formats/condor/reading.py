@@ -120,7 +120,7 @@ class _Reader:
         total = self._number + queue.times * len(rows)
         if total > INSTANCES.most:
             what = f"the file has {total:,} processes; the limit is {INSTANCES}"
-            self._source.refuse(queue.start, "too-many-tasks", what, "divide the file")
+            self._source.refuse(queue.start, "too-many-tasks", what, "divide it into several files")
         self._start = queue.start
         fixed = self._drafted({}, fixed=True)
         for index, row in enumerate(rows if queue.times else ()):
@@ -135,7 +135,8 @@ class _Reader:
         Raises:  BadRequest ``queue`` for a file without processes, ``command`` for a misspelt command.
         """
         if not self.processes:
-            self._source.refuse(0, "queue", "the file queues no process", "end it with a line: queue")
+            what = "no line of the file queues a process"
+            self._source.refuse(0, "queue", what, "write a line: queue; a list of items must not be empty")
         for text, start in self.statements.warnings:
             self._place("warning", start).report(Fidelity.NOTE, text[:200])
         unused = [
@@ -156,8 +157,8 @@ class _Reader:
             return None if queue.items is None else queue.chosen_of(queue.items)
         data = self._files.get(queue.source.key)
         if data is None:
-            what = f"the items of queue {queue.source.key[:80]!r} were not sent with the file"
-            fix = "submit it with hn in its directory, where the file is, or write the items into the file"
+            what = f"the file {queue.source.key[:80]!r} with the items of queue is missing"
+            fix = "submit it in the directory of that file, or write the items here: queue x in (a b)"
             self._source.refuse(queue.start, "queue-file", what, fix)
         lines = [line.strip() for line in decode(data).splitlines()]
         return queue.chosen_of([line for line in lines if line and not line.startswith("#")])

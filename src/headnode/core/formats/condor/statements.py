@@ -227,7 +227,12 @@ class SubmitStatements:
             self.refuse(start, "queue", f"{before[:60]!r} is not understood", fix)
         count = whole_number(match["count"]) if match["count"] else 1
         if count is None or count < 0:
-            self.refuse(start, "queue", f"{match['count'][:60]!r} is not a number", "write a whole number")
+            self.refuse(
+                start,
+                "queue",
+                f"{match['count'][:60]!r} is not a number of processes",
+                "write queue, or queue 10",
+            )
         names = tuple(re.split(r"[\s,]+", match["names"].strip(" \t,"))) if match["names"] else (ITEM,)
         if keyword is None:
             return QueueCommand(count, (), None, None, slice(None), start)

@@ -117,9 +117,7 @@ def parse_moment(text: str) -> Instant:
     elif _ISO.match(text):
         moment = float(math.floor(parse_date_time(text)))
     if not 0 <= moment <= MAX_SECONDS:
-        fix = (
-            "write the seconds since 1970 in UTC, or 2030-01-31T18:00:00Z; at most 2106-02-07 can be written"
-        )
+        fix = "write the seconds since 1970 in UTC, or 2030-01-31T18:00:00Z; the latest date is 2106-02-07"
         _refuse("date-time", text, "a DateTime", fix)
     return Instant(moment)
 
