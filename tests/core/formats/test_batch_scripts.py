@@ -112,7 +112,7 @@ def test_the_lines_of_grid_engine_are_found_as_qsub_finds_them(text: str, name: 
         ("#SBATCH --signal=USR1@1h", "USR1@1h"),
         ("#PBS -l colour=red", "colour"),
         ("#PBS -l select=1:ncpus=1+2:ncpus=2", "several kinds"),
-        ("#PBS -W group_list=x", "group_list"),
+        ("#PBS -W stagein=x", "stagein"),
         ("#$ -l h_rt=5:30", "5:30"),
         ("#$ -t 0-3", "invalid task id"),
         ("#$ -nosuch 3", "-nosuch"),

@@ -60,7 +60,7 @@ def test_contiguous_nodes_are_asked_for_and_written() -> None:
         ("-B 2:2:2:2", "sockets:cores:threads"),
         ("-B 2::2", "whole number"),
         ("--ntasks-per-core=2", "--ntasks-per-node"),
-        ("--ntasks-per-socket=4", "--ntasks-per-node"),
+        ("--ntasks-per-socket=2", "--ntasks-per-node"),
         ("--hint=compute_bound", "--cpus-per-task"),
         ("--hint=memory_bound", "--cpus-per-task"),
     ],

@@ -45,6 +45,8 @@ class BatchDraft:
         self.threads: int | None = None  # of OpenMP, of each of these processes
         self.round_robin = False
         self.memory: int | None = None  # MB of each node
+        self.slot_memory: dict[str, int] = {}  # MB of each processor, by the resources of qsub
+        self.tasks_per_socket: tuple[OptionPlace, int] | None = None
         self.run_time: Seconds = FOREVER
         self.least_time: tuple[OptionPlace, Seconds] | None = None
         self.array: tuple[tuple[int, int, int], ...] = ()  # first, last, step

@@ -226,6 +226,7 @@ BSUB_OPTIONS: Final[Mapping[str, ScriptOption]] = {
     "XF": ScriptOption(ignored("windows are not forwarded"), argument=False),
     "Zs": ScriptOption(ignored("the script is always stored", _NOTE), argument=False),
     "a": ScriptOption(_SITE),
+    "alloc_flags": ScriptOption(ignored("threads of a core are not switched on or off for a job")),
     "app": ScriptOption(_SITE),
     "ar": ScriptOption(ignored("the job keeps its size"), argument=False),
     "b": ScriptOption(r.read_begin),

@@ -5,6 +5,7 @@ Source:  PBS Professional, qsub(1B) and pbs_resources(7B); Torque, qsub(1B); Gri
 """
 
 import re
+from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
@@ -129,6 +130,13 @@ def read_attributes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     if name == "umask":
         place.report(_NOT, "the umask is the node's")
         return
+    if name == "group_list":
+        place.report(_NOT, "the job has the groups of its owner")
+        return
+    if name == "x" and (match := re.fullmatch(r"(?:FLAGS:)?ADVRES:([\w.-]+)", value, re.IGNORECASE)):
+        draft.job["reservation"] = match[1]
+        place.report(_TRANSLATED, "the job runs in this reservation")
+        return
     if name != "depend":
         place.refuse(f"attribute {name[:60]!r} is not supported", "leave it out", "not-supported")
     for part in value.split(","):
@@ -185,14 +193,18 @@ def read_input(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     place.report(_KEPT, "it is the file of standard input")
 
 
-_SHARED_MEMORY: Final = re.compile(r"smp|shared|openmp|omp|thread|serial|multicore|local", re.IGNORECASE)
+_SHARED_MEMORY: Final = re.compile(
+    r"smp|shared|shm|omp|openmp|thread|serial|multicore|local|(?:one|single|1)_?node|def_slot", re.IGNORECASE
+)
+_MESSAGES: Final = re.compile(r"mpi", re.IGNORECASE)
+"""Open MPI is no shared memory: ``ompi`` and ``openmpi`` begin as the names of OpenMP."""
 
 
 def read_parallel(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     name, _, slots = text.partition(" ")
     least, _, most = slots.partition("-")
     draft.tasks = place.number(least, 1)
-    if _SHARED_MEMORY.search(name):
+    if _SHARED_MEMORY.search(name) and not _MESSAGES.search(name):
         draft.nodes = 1
         what = "the slots are processors of one node"
     else:
@@ -231,7 +243,8 @@ def _seconds(draft: BatchDraft, place: OptionPlace, text: str) -> Seconds:
 
 
 def read_slot_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    draft.job["process_memory"] = place.megabytes(text, plain="b")
+    draft.slot_memory[place.name] = place.megabytes(text, plain="b")
+    draft.job["process_memory"] = max(draft.slot_memory.values())
     place.report(_TRANSLATED, "the job reserves this memory for each of its processors")
 
 
@@ -274,7 +287,11 @@ def read_torque_nodes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     place.report(_TRANSLATED, "this many nodes, with ppn processors each")
 
 
-def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+OfSite = Callable[[BatchDraft, OptionPlace, str, str], bool]
+"""Reads an attribute of a chunk, its name and its value; returns False if it is not known."""
+
+
+def read_select(draft: BatchDraft, place: OptionPlace, text: str, of_site: OfSite) -> None:
     """Read chunks: each has its processors on a node; `place` says whether several share one."""
     if "+" in text:
         place.refuse("chunks of several kinds are not supported", "write one kind: select=2:ncpus=8")
@@ -300,7 +317,7 @@ def read_select(draft: BatchDraft, place: OptionPlace, text: str) -> None:
                 draft.threads = place.number(value, 1)
             case _ if value.lower() in ("true", "1", "t"):
                 add_feature(draft, name)
-            case _:
+            case _ if not of_site(draft, place, name, value):
                 place.refuse(f"{part[:60]!r} is not supported", "write ncpus, mem, host or NAME=true")
     place.report(_TRANSLATED, "each chunk has its processors, GPUs and memory on a node of its own")
 

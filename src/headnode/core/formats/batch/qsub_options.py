@@ -5,6 +5,7 @@ Source:  PBS Professional, qsub(1B) and pbs_resources(7B); Torque, qsub(1B); Gri
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NoReturn
 
 import headnode.core.formats.batch.qsub as r
@@ -19,6 +20,7 @@ from headnode.core.formats.batch.draft import (
 )
 from headnode.core.formats.batch.lines import BatchSystem, Word
 from headnode.core.formats.batch.option_place import OptionPlace
+from headnode.core.formats.batch.site_resources import SITE_GRID_ENGINE, SITE_PBS, read_chunk_attribute
 from headnode.core.formats.fidelity import Fidelity
 
 _NOTE = Fidelity.NOTE
@@ -32,7 +34,7 @@ PBS_RESOURCES: Final[Mapping[str, Reader]] = {
     "nodes": r.read_torque_nodes,
     "ncpus": r.read_processors,
     "procs": r.read_processors,
-    "select": r.read_select,
+    "select": partial(r.read_select, of_site=read_chunk_attribute),
     "place": r.read_place,
     "mem": r.read_job_memory,
     "pmem": r.read_slot_memory,
@@ -45,6 +47,7 @@ PBS_RESOURCES: Final[Mapping[str, Reader]] = {
     "nice": ignored("the nice value is the node's"),
     "ngpus": r.read_gpus,
     "filesystems": ignored("file systems are not selected"),
+    **SITE_PBS,
 }
 GRID_ENGINE_RESOURCES: Final[Mapping[str, Reader]] = {
     "h_rt": r.read_seconds,
@@ -59,6 +62,7 @@ GRID_ENGINE_RESOURCES: Final[Mapping[str, Reader]] = {
     "h": r.read_host,
     "gpu": r.read_gpus_of_slots,
     "exclusive": r.read_alone,
+    **SITE_GRID_ENGINE,
 }
 
 

@@ -26,6 +26,7 @@ from headnode.core.formats.batch.lsf_options import bsub_options
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.batch.qsub import grid_engine_file
 from headnode.core.formats.batch.qsub_options import qsub_options
+from headnode.core.formats.batch.slurm_nodes import settle_sockets
 from headnode.core.formats.batch.slurm_options import OPTIONS, VARIABLES, file_name, options_in
 from headnode.core.formats.fidelity import Awareness, Fidelity, FidelityReport, ReportItem, apply_awareness
 from headnode.core.formats.text.source_text import SourceText, decode
@@ -81,6 +82,7 @@ def read_script(
         refuse_long_options(command, 0, len(command.text))
         _read_line(command, draft, Directive(system, command_words(origin.options)))
     draft.count_gpus()
+    settle_sockets(draft)
     draft.settle_time()
     words = (posixpath.basename(origin.words[0]) or NAME, *origin.words[1:]) if origin.words else (NAME,)
     _set_files(draft, words[0], origin.directory)

@@ -76,6 +76,32 @@ def read_tasks_of_core(draft: BatchDraft, place: OptionPlace, text: str) -> None
     place.report(Fidelity.APPROXIMATED, _THREADS)
 
 
+def read_tasks_of_socket(draft: BatchDraft, place: OptionPlace, text: str) -> None:
+    draft.tasks_per_socket = place, place.number(text, 1)
+
+
+def settle_sockets(draft: BatchDraft) -> None:
+    """Settle how many sockets the nodes have on which so many tasks run on each, after all options.
+
+    Raises:  BadRequest if the number of tasks on a node is open.
+    """
+    if draft.tasks_per_socket is None:
+        return
+    place, most = draft.tasks_per_socket
+    on_node = draft.tasks_per_node
+    if on_node is None and (draft.nodes is not None or (draft.tasks or 1) <= most):
+        on_node = -(-(draft.tasks or draft.nodes or 1) // (draft.nodes or 1))
+    if on_node is None:
+        place.refuse("how many tasks run on a node is not said", "write --ntasks-per-node=N, too")
+    sockets = -(-on_node // most)
+    if sockets == 1:
+        place.report(Fidelity.TRANSLATED, "a node has no more tasks than that")
+        return
+    draft.needs[_SOCKETS] = max(sockets, draft.needs.get(_SOCKETS, 1))
+    what = f"nodes with at least {sockets} sockets; the tasks are not bound to sockets"
+    place.report(Fidelity.APPROXIMATED, what)
+
+
 def read_contiguous(draft: BatchDraft, place: OptionPlace, text: str) -> None:  # noqa: ARG001
     draft.job["contiguous"] = True
     place.report(Fidelity.TRANSLATED, "the nodes stand beside each other, in the order of their names")

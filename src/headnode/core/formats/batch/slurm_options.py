@@ -77,9 +77,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "ntasks-per-core": nodes.read_tasks_of_core,
     "ntasks-per-gpu": r.read_processes_per_gpu,
     "ntasks-per-node": r.read_per_node,
-    "ntasks-per-socket": refused(
-        "how many tasks run on a socket is not bounded", "write --ntasks-per-node=N"
-    ),
+    "ntasks-per-socket": nodes.read_tasks_of_socket,
     "open-mode": r.read_open_mode,
     "output": r.read_output,
     "oversubscribe": r.read_shared,
@@ -165,6 +163,8 @@ def options_in(words: Sequence[Word], refuse: Refuse) -> Iterator[tuple[str, str
             yield name, value, word.start
         elif word.text.startswith("-") and len(word.text) > 1:
             yield from _letters(word, left, refuse)
+        elif word.text in ("hetjob", "packjob"):
+            refuse(word, "a job has one request for all its nodes", "submit the components as separate jobs")
         else:
             refuse(word, f"{word.text[:60]!r} is not an option", "write --NAME=VALUE, or -X VALUE")
 
@@ -195,7 +195,8 @@ def _whole_name(name: str, word: Word, refuse: Refuse) -> str:
         return name
     meant = [each for each in OPTIONS if each.startswith(name)]
     if not name or not meant:
-        refuse(word, f"--{name[:60]} is not an option of sbatch", "see: sbatch --help")
+        fix = "write --chdir=DIRECTORY" if name == "workdir" else "see: sbatch --help"  # as it was before Slurm 18
+        refuse(word, f"--{name[:60]} is not an option of sbatch", fix)
     if len(meant) > 1:
         refuse(word, f"--{name[:60]} is ambiguous", f"write one of --{', --'.join(meant)}")
     return meant[0]

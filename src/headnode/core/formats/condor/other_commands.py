@@ -117,6 +117,8 @@ ALIASES: Final[Mapping[str, str]] = {
     "core_size": "coresize", "userlog": "log", "node_count": "machine_count", "nodecount": "machine_count",
     "concurrencylimits": "concurrency_limits", "acctgroup": "accounting_group",
     "transferinputfiles": "transfer_input_files", "transferoutputfiles": "transfer_output_files",
+    "shouldtransferfiles": "should_transfer_files", "whentotransferoutput": "when_to_transfer_output",
+    "transferoutputremaps": "transfer_output_remaps", "transferexecutable": "transfer_executable",
     "+jobbatchname": "batch_name", "+accountinggroup": "accounting_group", "+acctgroup": "accounting_group",
     "+jobprio": "priority", "+niceuser": "nice_user",
 }  # fmt: skip
