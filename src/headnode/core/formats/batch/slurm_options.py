@@ -195,7 +195,8 @@ def _whole_name(name: str, word: Word, refuse: Refuse) -> str:
         return name
     meant = [each for each in OPTIONS if each.startswith(name)]
     if not name or not meant:
-        fix = "write --chdir=DIRECTORY" if name == "workdir" else "see: sbatch --help"  # as it was before Slurm 18
+        before_slurm_18 = name == "workdir"
+        fix = "write --chdir=DIRECTORY" if before_slurm_18 else "see: sbatch --help"
         refuse(word, f"--{name[:60]} is not an option of sbatch", fix)
     if len(meant) > 1:
         refuse(word, f"--{name[:60]} is ambiguous", f"write one of --{', --'.join(meant)}")
