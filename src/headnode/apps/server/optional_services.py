@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from headnode.adapters.files.copied_tables import CURSORS, DELEGATIONS, EVENT_LOGS
@@ -209,6 +210,11 @@ _OF_JOBS: Final = frozenset(
 """What happens to jobs all the time, and shows the need of few services."""
 
 
+def _looks_for(path: Path) -> Callable[[], bool]:
+    """Return what tells whether a file is there: as text, since a Path takes as long as the question."""
+    return partial(os.path.exists, str(path))
+
+
 class OptionalServices:
     """All optional services of a head; none is made before `look` or the first events.
 
@@ -227,7 +233,6 @@ class OptionalServices:
         self._source, self._welcome_nodes = source, welcome_nodes
         engine, state = context.engine, context.state
         self._cursors = state / CURSORS.file
-        stored = str(state / DELEGATIONS.file)  # text: a Path takes as long as the question itself
         has_cursors = self._cursors.exists()  # those of former hooks are to be forgotten
         is_set = self._is_set
         self.bank = OptionalEventService(self._bank, lambda: is_set(BANK) or bool(engine.cluster.bank.due))
@@ -239,7 +244,7 @@ class OptionalServices:
         self.places = OptionalService(self._places, lambda: self.hand_off.service is not None)
         self.webhooks = OptionalEventService(self._webhooks, lambda: has_cursors or is_set("EventWebhooks"))
         self.event_logs = LogService(self._event_logs, self._has_event_logs)
-        self.delegations = CleaningService(self._delegations, partial(os.path.exists, stored), LOOK)
+        self.delegations = CleaningService(self._delegations, _looks_for(state / DELEGATIONS.file), LOOK)
         self.elastic = OptionalEventService(self._elastic, lambda: bool(engine.cluster.elastic.named))
         self.licences = OptionalService(self._licences, lambda: is_set("LicenceProgram"))
         self.output = OptionalService(self._output, lambda: self._sets(TTL_COMPLETED_JOBS, PURGE_JOBS_AFTER))
