@@ -110,3 +110,13 @@ def test_known_accounts_and_numbers_of_users_have_no_note(head: Head) -> None:
 def test_a_long_list_of_unknown_accounts_has_ten_notes(head: Head) -> None:
     names = ",".join(f"nosuchuser{number}" for number in range(50))
     assert len(head.ask(ROOT, "set_parameters", values={"Administrators": names})["notes"]) == 10
+
+
+@pytest.mark.parametrize("parameter", ["SubmissionFilterProgram", "ActivationFilterProgram"])
+def test_a_plug_in_that_is_not_installed_is_refused_as_a_missing_program_is(
+    head: Head, parameter: str
+) -> None:
+    for filters in ("plugin:nosuch", "/bin/true; template=Big plugin:nosuch"):
+        with pytest.raises(BadRequest, match="no installed package has a filter 'nosuch'"):
+            head.ask(ROOT, "set_parameters", values={parameter: filters})
+    assert head.changes(ROOT, parameter) == []

@@ -33,6 +33,17 @@ def installed() -> tuple[str, ...]:
     return tuple(sorted({point.name for point in offered(GROUP)}))
 
 
+def why_not_installed(name: str) -> str:
+    """Return why a plug-in cannot be called: each job would fail, or wait for ever; "" if it is installed."""
+    there_are = installed()
+    if name in there_are:
+        return ""
+    known = f"; there are {', '.join(there_are)}" if there_are else ""
+    return (
+        f"no installed package has a filter {name!r}{known}; install its package where Headnode is installed"
+    )
+
+
 class PlugIn:
     """One plug-in, and the process it lives in; calls come one after the other."""
 

@@ -89,7 +89,12 @@ async def check_filters(*chains: str) -> None:
 
 
 def _why_no_filter(chain: str) -> str:
-    troubles = (why_not_run(each.program) for each in read_filters(chain) if each.program)
+    from headnode.adapters.filters.plug_ins import why_not_installed
+
+    troubles = (
+        why_not_run(each.program) if each.program else each.plug_in and why_not_installed(each.plug_in)
+        for each in read_filters(chain)
+    )
     return next(filter(None, troubles), "")
 
 

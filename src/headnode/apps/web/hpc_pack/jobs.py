@@ -140,7 +140,9 @@ async def set_job(request: HpcRequest) -> HpcReply:
     state = job["state"]
     if state in ENDED_STATES:
         raise WrongState(
-            code="job-over", what=f"job {number} has already ended: {state}", fix="requeue it first"
+            code="job-over",
+            what=f"job {number} has already ended: {state}",
+            fix="clone it, and change the copy",
         )
     await request.ask("modify_job", job=number, terms=job_terms(read_list(request.body), job["unit"]))
     return DONE

@@ -170,7 +170,12 @@ def filters_of(request: HpcRequest, *known: str) -> dict[str, str]:
     for part in _AND.split(text) if text.strip() else ():
         read = _PART.match(part)
         if read is None or read[1].lower() not in (name.lower() for name in known):
-            raise wrong("filter", f"$filter has {part[:64]!r}", f"write {known[0]} eq VALUE", ("$filter",))
+            raise wrong(
+                "filter",
+                f"{part[:64]!r} in $filter is not understood",
+                f"write {known[0]} eq VALUE",
+                ("$filter",),
+            )
         filters[read[1].lower()] = read[2].strip("'\"")
     return filters
 
@@ -184,7 +189,7 @@ def number_in(request: HpcRequest, name: str, default: int) -> int:
     if text is None:
         return default
     if not NUMBER.fullmatch(text):
-        raise wrong("query", f"{name}={text[:64]!r} is not a number", "", (name,))
+        raise wrong("query", f"{name}={text[:64]!r} is not a number", "write a whole number", (name,))
     return int(text)
 
 
