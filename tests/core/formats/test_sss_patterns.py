@@ -10,7 +10,11 @@ from hypothesis import strategies as st
 
 from depth import share_of
 from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
+from headnode.core.model.job_checks import check_job
+from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.patterns import MAX_CHARACTERS, compile_pattern, matching
+from headnode.core.model.task import TaskSpec
 
 WORDS = ["".join(signs) for length in range(5) for signs in product("ab1", repeat=length)]
 PIECES = """
@@ -86,3 +90,19 @@ def test_no_pattern_hangs(text: str) -> None:
     begun = time.process_time()
     assert not compile_pattern(text).matches("a" * 255)
     assert time.process_time() - begun < 5
+
+
+def test_the_patterns_of_a_job_are_bounded_together_as_each_node_is_compared_with_all() -> None:
+    small, large = tuple(f"node{number}" for number in range(100)), "(.?){400}"
+    check_job(JobSpec(tasks=(TaskSpec(command="x"),), needs=NodeNeeds(patterns=small)))
+    for needs in (
+        NodeNeeds(patterns=(large,)),
+        NodeNeeds(patterns=small, excluded_patterns=small),
+        NodeNeeds(feature_patterns=(*small, *small)),
+    ):
+        for spec in (
+            JobSpec(tasks=(TaskSpec(command="x"),), needs=needs),
+            JobSpec(tasks=(TaskSpec(command="x", needs=needs),)),
+        ):
+            with pytest.raises(BadRequest, match="it is too large"):
+                check_job(spec)

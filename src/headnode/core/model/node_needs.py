@@ -133,7 +133,8 @@ def _folded(names: Iterable[str]) -> frozenset[str]:
 
 def _matches(pattern: str, names: tuple[str, ...]) -> bool:
     """A pattern is tried on names as they are and in small letters: names differ by more than their case."""
-    return matching(pattern, names) or matching(pattern, [name.casefold() for name in names])
+    folded = tuple([name.casefold() for name in names])
+    return matching(pattern, names) or (folded != names and matching(pattern, folded))
 
 
 def _standard(name: str) -> str:

@@ -17,6 +17,7 @@ from headnode.core.model.errors import BadRequest
 
 MAX_CHARACTERS = 500  # in a pattern
 MAX_STATES = 5_000  # after {m,n} is written out
+MAX_STATES_OF_JOB = 1_000  # of all patterns of a job or a task: each node is compared with them
 _DEEPEST = 50  # parentheses inside of each other
 _MAX_TIMES = 1_000
 Test = Callable[[str], bool]
@@ -287,6 +288,17 @@ def literal(name: str) -> str:
     'node\\\\[1\\\\]'
     """
     return "".join(sign if sign.isalnum() or sign in "-_" else f"\\{sign}" for sign in name)
+
+
+def add_pattern(states: int, text: str) -> int:
+    """Return the states of the patterns before and of this one.
+
+    Raises:  BadRequest ``pattern``, also if they are too many together.
+    """
+    states += len(compile_pattern(text).machine.steps)
+    if states > MAX_STATES_OF_JOB:
+        _refuse("it is too large, with the patterns before it", "write fewer or smaller ones")
+    return states
 
 
 def matching(text: str, names: Iterable[str]) -> bool:

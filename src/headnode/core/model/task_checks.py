@@ -11,7 +11,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.fields import OPTIONS_OF_TASKS
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
-from headnode.core.model.patterns import compile_pattern
+from headnode.core.model.patterns import add_pattern
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import (
     LIMITS,
@@ -105,11 +105,11 @@ def check_needs(part: JobPart, needs: NodeNeeds) -> None:
     """
     if needs is ANY_NODE:
         return
-    inside = part.inside("needs")
+    inside, states = part.inside("needs"), 0
     for field in ("patterns", "excluded_patterns", "feature_patterns"):
         for at, pattern in enumerate(getattr(needs, field)):
             try:
-                compile_pattern(pattern)
+                states = add_pattern(states, pattern)
             except BadRequest as no:
                 inside.refuse(no.code, no.what, no.fix, field, at)
     for field in ("names", "excluded"):
