@@ -212,7 +212,8 @@ _NAMES = "str | Sequence[str]"
 _FORMS = {
     "text": "str", "flag": "bool", "whole": "int", "names": _NAMES, "nodes": _NAMES, "patterns": _NAMES,
     "pairs": "Mapping[str, str | int]", "jobs": "JobReference | Sequence[JobReference]",
-    "named_jobs": "Sequence[Mapping[str, str]]", "edges": _NAMES, "span": "str | timedelta",
+    "dependencies": _NAMES, "named_jobs": "Sequence[Mapping[str, str]]", "edges": _NAMES,
+    "span": "str | timedelta",
     "moment": "str | float | datetime | timedelta", "memory": "str", "speed": "str", "priority": "str | int",
     "bounds": "int | str", "at_least": "int | str", "memory_bounds": "str",
     "codes": "int | str | Sequence[int | str]", "licences": f"Mapping[str, int | str] | {_NAMES}",

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from headnode.apps.cli.batch_programs.dependencies import dependency
+from headnode.apps.cli.batch_programs.job_commands import update_job
 from headnode.apps.cli.batch_programs.rows import JobSource, rows_of
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import WrongState
@@ -81,3 +83,45 @@ def test_a_running_element_is_requeued_and_held_alone(head: RealHead, tmp_path: 
     head.ask("release_task", job=job, task=1, instance=1)
     assert head.wait(job)["state"] == "Finished"
     assert (starts(1), starts(2)) == (3, 1)
+
+
+def test_jobs_wait_for_one_element_for_minutes_or_for_any_job_and_programs_say_so(
+    head: RealHead, tmp_path: Path
+) -> None:
+    """squeue shows what each waits for, and scontrol changes it."""
+    array = submit(
+        head,
+        f"#!/bin/sh\n#SBATCH --array=1-2 --output=/dev/null\n"
+        f"while [ ! -e {tmp_path}/go$SLURM_ARRAY_TASK_ID ]; do sleep 0.02; done\n",
+    )
+
+    def waits(dependency: str) -> int:
+        return submit(head, f"#!/bin/sh\n#SBATCH --output=/dev/null --dependency={dependency}\ntrue\n")
+
+    def shown(job: int) -> str:
+        (listed,) = [each for each in head.ask("jobs")["jobs"] if each["id"] == job]
+        with closing(Client(str(head.state))) as client:
+            (row,) = rows_of(JobSource(client), listed, expand=False)
+            return f"{row.reason} {dependency(row)}"
+
+    head.until(lambda: head.ask("task", job=array, task=1, instance=2)["task"]["state"] == "Running")
+    child = waits(f"afterok:{array}_2")
+    either = waits(f"afternotok:{array}_1?afterok:{array}_2")
+    later = waits(f"after:{array}+30")
+    both = waits(f"afterok:{array}_1:{array}_2")
+    assert shown(child) == f"Dependency afterok:{array}_2(unfulfilled)"
+    assert shown(either) == f"Dependency afternotok:{array}_1(unfulfilled)?afterok:{array}_2(unfulfilled)"
+    assert shown(later).startswith("BeginTime")
+    assert "delay after the start of its parent" in str(head.ask("explain_job", job=later)["reasons"])
+    told = str(head.ask("explain_job", job=either)["reasons"])
+    assert f"element 2 of job {array} to finish, which is running" in told
+    assert "any of its dependencies is enough" in told
+    with closing(Client(str(head.state))) as client:
+        update_job(str(later), {"dependency": f"afterok:{child}"}, client)
+    assert shown(later) == f"Dependency afterok:{child}(unfulfilled)"
+    (tmp_path / "go2").touch()
+    for job in (child, either, later):
+        assert head.wait(job)["state"] == "Finished"
+    assert shown(both) == f"Dependency afterok:{array}_1(unfulfilled)"
+    (tmp_path / "go1").touch()
+    assert head.wait(both)["state"] == "Finished"

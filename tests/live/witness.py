@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 from ticking import Attempt, Track
 
-from headnode.core.model.job import Condition, JobSpec, dependencies
+from headnode.core.model.dependency import Condition
+from headnode.core.model.job import JobSpec, all_dependencies
 from headnode.core.state import job_events as e
 from headnode.core.state import suspension_events as sj
 from headnode.core.state.job_record import decode_record, decode_spec
@@ -101,9 +102,10 @@ class Witness:
         self._must(not job.holds, f"job {event.job} started in spite of its holds {job.holds}")
         until = job.spec.hold_until or 0
         self._must(event.at >= until, f"job {event.job} started {until - event.at} s before it may")
-        for parent, condition in () if job.goes_back else dependencies(job.spec):
-            holds = is_met(condition, self.jobs[parent])
-            self._must(holds, f"job {event.job} started, {condition.value} of job {parent} has not come true")
+        for one in () if job.goes_back else all_dependencies(job.spec):
+            holds = is_met(one.condition, self.jobs[one.job])
+            what = f"{one.condition.value} of job {one.job}"
+            self._must(holds, f"job {event.job} started, {what} has not come true")
 
     def _about_running(self, job: HeadAnswer, event: Any) -> None:
         match event:

@@ -27,7 +27,7 @@ from headnode.core.state.stop import EndLate, EndOverdue
 from headnode.engine.activation_gate import constrained_view, gate_plan
 from headnode.engine.activation_pending import PendingOffers
 from headnode.engine.batch_write import BatchSteps, JournalWrite, carry_out_batch
-from headnode.engine.policy_registry import PassRules, pass_rules
+from headnode.engine.policy_registry import PassRules, pass_rules, starts_nothing
 from headnode.engine.ports import Clock, Journal
 from headnode.engine.preemption import (
     Rebalancing,
@@ -38,7 +38,6 @@ from headnode.engine.preemption import (
 )
 from headnode.engine.recovery import recover, save
 from headnode.engine.settings import Settings
-from headnode.engine.sure_refusals import starts_nothing
 from headnode.engine.view_builder import ViewBuilder
 
 log = logging.getLogger("headnode.engine")

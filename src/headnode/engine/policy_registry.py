@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from headnode.core.model.errors import WrongState
+from headnode.core.model.job import JobRequest
 from headnode.core.model.priority_factors import (
     MAX_AGE_PARAMETER,
     WEIGHTS_PARAMETER,
@@ -20,10 +21,21 @@ from headnode.core.model.priority_factors import (
     shares_of,
 )
 from headnode.core.model.quantities import Instant, Seconds
+from headnode.core.scheduling.limit_checks import fewest_processors
 from headnode.core.scheduling.plan import Plan
-from headnode.core.scheduling.policies import DEFAULT_POLICY, POLICIES, OrderedPolicy, OrdersQueue, Policy
+from headnode.core.scheduling.policies import (
+    DEFAULT_POLICY,
+    POLICIES,
+    OrderedPolicy,
+    OrdersQueue,
+    Policy,
+    plan_easy,
+    plan_fcfs,
+)
 from headnode.core.scheduling.view import View, WaitingClass
+from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.owner_usage import usage_weights
+from headnode.engine.activation_pending import PendingOffers
 from headnode.engine.ports import Clock
 from headnode.engine.settings import Settings
 
@@ -215,3 +227,34 @@ def check_one_order(policies: Mapping[str, Policy], settings: Settings) -> None:
             what=f"the policy {name} orders the queue itself, so {WEIGHTS_PARAMETER} would have no effect",
             fix=f"choose another SchedulingPolicy, or set {WEIGHTS_PARAMETER}= without a value",
         )
+
+
+_FORGETFUL = (plan_easy, plan_fcfs)
+"""Policies whose plans do not depend on the plan before, where no limits are set."""
+
+
+def starts_nothing(
+    cluster: ClusterState, policies: Mapping[str, Policy], rules: PassRules, offers: PendingOffers
+) -> bool:
+    """Return whether a pass surely starts nothing, takes nothing from a job, and time alone changes nothing.
+
+    False where jobs may give up processors, or where filters or limits have a say.
+    A plan also says why jobs wait.  Only readers need that, so it is made when it is read.
+    Cost:  O(nodes + kinds of waiting job).
+    """
+    if rules.balanced or rules.preempts or rules.order is not None or cluster.releasing:
+        return False
+    if offers.chains.rules or offers.are_in_play or cluster.limit_index.any:
+        return False
+    if policies[rules.policy] not in _FORGETFUL or not cluster.waiting.isdisjoint(cluster.running):
+        return False
+    free = sum(map(len, cluster.cores.free.values()))
+    for request in cluster.queue.by_request:
+        if (request.minimum <= free or request.alternatives) and _fewest(request) <= free:
+            return False
+    return True
+
+
+def _fewest(request: JobRequest) -> int:
+    """Return how many processors a job has at least, whichever alternative it gets."""
+    return min(map(fewest_processors, (request, *request.alternatives)))

@@ -156,8 +156,10 @@ class DependencyObject(VerbAnswer, frozen=True):
     job: int
     condition: str  # OnSuccess, OnFailure, OnExit or OnStart
     name: str
-    state: str
+    state: str  # of the element, if it depends on one
     status: str  # met, open or never
+    element: int | None = None  # the number of an instance of a sweep of that job; null: the whole job
+    delay: float | None = None  # seconds after the start of that job; null: none
 
 
 class DependentObject(VerbAnswer, frozen=True):
@@ -167,6 +169,7 @@ class DependentObject(VerbAnswer, frozen=True):
     condition: str
     name: str
     state: str
+    element: int | None = None  # the number of the instance that it depends on; null: the whole job
 
 
 class RecurringOriginObject(VerbAnswer, frozen=True):
@@ -200,6 +203,7 @@ class DetailedJob(JobObject, frozen=True):
     resource: str  # the resource with its own scheduler that it is for; empty: own nodes
     resource_jobs: list[str]  # the ids there of tasks that are not over, at most 100
     waits_for: list[int]  # the ids of the jobs that it still waits for
+    any_dependency: bool  # one of its dependencies is enough
     preparing: list[str]  # nodes on which its prolog has not ended
     cleaning: list[str]  # nodes on which its epilog has not ended
     bank: BankObject | None  # null if no bank was asked about it

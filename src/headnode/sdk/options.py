@@ -159,6 +159,10 @@ class JobOptions(TypedDict, total=False):
     after_corresponding: (
         JobReference | Sequence[JobReference]
     )  # start each instance of a sweep only after the one of its number in these jobs has finished
+    dependencies: (
+        str | Sequence[str]
+    )  # start only after an element of a job, or some minutes after the start of a job
+    any_dependency: bool  # one of the dependencies is enough
     named_parents: Sequence[
         Mapping[str, str]
     ]  # start only after these jobs of the same user, found by name or by the Id of their SSS job object

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Sequence
 import pytest
 from worlds import ADA, World
 
+from headnode.core.model.dependency import Condition, DependencyLink
 from headnode.core.model.errors import Unavailable
-from headnode.core.model.job import Condition, DependencyLink, JobSpec
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.scheduling.policies import POLICIES

@@ -31,7 +31,7 @@ from headnode.core.state.nodes import ChangeNode, SetParameter
 from headnode.core.state.reservations import MakeReservation
 from headnode.core.state.stop import StopJob
 from headnode.core.state.transitions import JobState
-from headnode.engine.sure_refusals import starts_nothing
+from headnode.engine.policy_registry import starts_nothing
 from headnode.engine.view_builder import ViewBuilder
 
 DEEDS = 120

@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from headnode.core.formats.hpc_xml import CCS, HPC, HPC_2008
+from headnode.core.model.dependency import Condition, JobDependency, NamedParent
 from headnode.core.model.job import (
     Alternative,
-    Condition,
     GroupEdge,
     HeldAmounts,
     JobSpec,
     Licence,
-    NamedParent,
     NodeGroupOp,
     OrderKey,
     TaskAlternative,
@@ -218,6 +217,23 @@ NEW_OF_JOBS = {
     "after_corresponding": ids,
     "singleton": st.booleans(),
     "contiguous": st.booleans(),
+    "dependencies": st.lists(
+        st.one_of(
+            st.builds(
+                JobDependency,
+                st.integers(1, 99),
+                st.sampled_from([one for one in Condition if one is not Condition.ON_CORRESPONDING]),
+                st.integers(0, 99),
+            ),
+            st.builds(
+                lambda job, delay: JobDependency(job, Condition.ON_START, delay=Seconds(float(delay))),
+                st.integers(1, 99),
+                st.integers(1, 1000),
+            ),
+        ),
+        max_size=2,
+    ).map(tuple),
+    "any_dependency": st.booleans(),
     "named_parents": st.lists(
         st.builds(NamedParent, names, st.booleans(), st.sampled_from(Condition)).filter(
             lambda parent: not (parent.by_id and parent.name.isdecimal())  # that is a number: `parents`

@@ -47,7 +47,7 @@ from headnode.core.formats.sss.properties import (
 )
 from headnode.core.formats.sss.property_rows import ADAPTER, ROWS, ElementPlace, SssRow
 from headnode.core.formats.sss.value_types import BOOLEAN, STRING, SssVersion
-from headnode.core.model.job import Condition
+from headnode.core.model.dependency import Condition
 from headnode.core.model.quantities import Seconds
 
 from .specs import names, texts, trimmed

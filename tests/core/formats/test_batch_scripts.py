@@ -21,13 +21,15 @@ from headnode.core.formats.batch.qsub_options import (
 from headnode.core.formats.batch.slurm_options import OPTIONS
 from headnode.core.formats.fidelity import Fidelity, lossy_items
 from headnode.core.model import bounds
+from headnode.core.model.dependency import Condition, JobDependency, NamedParent
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Condition, HeldAmounts, JobSpec, Licence, NamedParent
+from headnode.core.model.job import HeldAmounts, JobSpec, Licence
 from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import Distribution, ResourceLimit, ScriptOrigin, TaskSpec, TaskType
 
 ON_START = Condition.ON_START
+ELEMENT, LATER = JobDependency(3, element=7), JobDependency(5, ON_START, delay=Seconds(600.0))
 PAGE = (Path(__file__).parents[3] / "docs/batch-scripts.md").read_text()
 ORIGIN = ScriptOrigin(words=("./run.sh", "a b"), directory="/home/ada/w", environment={"SHELL_SAYS": "1"})
 
@@ -154,6 +156,12 @@ def test_lines_that_end_as_in_windows_are_refused_by_slurm() -> None:
         (["-w n[1-2] -x n9"], {"excluded_nodes": ("n9",)}, {"required_nodes": ("n1", "n2")}),
         (["-d afterok:3:4,afterany:5"], {"parents": (3, 4), "after_exit": (5,)}, {}),
         (["-d aftercorr:3:4"], {"after_corresponding": (3, 4)}, {}),
+        (["-d afterok:3_7:4,after:5+10"], {"parents": (4,), "dependencies": (ELEMENT, LATER)}, {}),
+        (
+            ["-d afterok:3_7?afternotok:4:5?afterany:6_*"],
+            {"any_dependency": True, "dependencies": (ELEMENT,), "after_failure": (4, 5), "after_exit": (6,)},
+            {},
+        ),
         (["-t 10 --signal=B:USR1@120"], {"signal": "B:USR1@120"}, {}),
         (["-t 10 --signal=SIGTERM"], {"signal": "S:TERM@60"}, {}),
         (["-t 10 --signal=b:10@300"], {"signal": "B:USR1@300"}, {}),
@@ -203,6 +211,12 @@ def test_options_of_slurm_are_fields_of_the_job(
         ("#BSUB -W 60\n#BSUB -wa CHKPNT -wt 10", {"signal": ""}, {}),
         ("#BSUB -W 60 -wa USR1", {"signal": ""}, {}),
         ("#$ -hold_jid 3,other", {"after_exit": (3,)}, {}),
+        (
+            "#$ -hold_jid 3.7,4",
+            {"dependencies": (JobDependency(3, Condition.ON_EXIT, 7),), "after_exit": (4,)},
+            {},
+        ),
+        ("#PBS -W depend=afterok:3[7].server:4", {"dependencies": (ELEMENT,), "parents": (4,)}, {}),
         ("#$ -hold_jid_ad 3,4", {"after_corresponding": (3, 4)}, {}),
         ("#PBS -W depend=afterokarray:3[],afterany:4[]", {"parents": (3,), "after_exit": (4,)}, {}),
         ("#$ -S /bin/bash", {}, {"script": "#!/bin/bash\n#$ -S /bin/bash\ntrue\n"}),
@@ -267,6 +281,7 @@ FIELDS: dict[str, Any] = {
     "name": "sim", "project": "lab", "template": "long", "run_time": Seconds(600.0), "exclusive": True,
     "held": HeldAmounts(memory=100), "process_memory": 7, "parents": (3,), "after_failure": (4,),
     "after_exit": (5,), "after_start": (6,), "after_corresponding": (8,),
+    "dependencies": (ELEMENT, LATER),
     "holds": ("user",), "email": "a@b.c", "notify_on_start": True,
     "notify_on_completion": True, "node_groups": ("big",), "excluded_nodes": ("n1",),
     "licences": (Licence("matlab", 2),), "reservation": "night", "description": "what for",
@@ -462,3 +477,43 @@ def test_whatever_stands_in_a_directive_is_read_or_refused_with_its_place(text: 
         assert spec.tasks[0].script
         assert all(item.kind in Fidelity for item in lossy_items(report))
     assert None not in places
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("-d afterok:1,afterok:2?afterok:3", "all by '?'"),
+        ("-d afterok:1?singleton", "singleton and aftercorr"),
+        ("-d aftercorr:1?afterok:2", "singleton and aftercorr"),
+        ("-d afterok:1+5", "from the start of a whole job"),
+        ("-d after:1_2+5", "from the start of a whole job"),
+        ("-d aftercorr:1_2", "aftercorr is for whole jobs"),
+        ("-d afterok:1_x", "not the id of a job"),
+    ],
+)
+def test_dependencies_that_cannot_be_combined_are_refused_with_what_is_possible(
+    option: str, told: str
+) -> None:
+    with pytest.raises(BadRequest) as refused:
+        slurm(f"#SBATCH {option}")
+    assert told in refused.value.what
+
+
+def test_dependencies_come_back_from_slurm_and_lsf_and_what_others_lose_is_reported() -> None:
+    spec = JobSpec(
+        name="j",
+        tasks=(TaskSpec(command="true"),),
+        parents=(3, 4),
+        dependencies=(ELEMENT, LATER, JobDependency(5, ON_START, delay=Seconds(90.0))),
+        any_dependency=True,
+    )
+    told = {system: write_script(spec, system) for system in BatchSystem}
+    assert b"afterok:3?afterok:4?afterok:3_7?after:5+10?after:5+2" in told[BatchSystem.SLURM][0]
+    assert b"done(3) || done(4) || done(3[7]) || started(5)" in told[BatchSystem.LSF][0]
+    assert b"afterok:3:4,afterok:3[7],after:5" in told[BatchSystem.PBS][0]
+    assert b"-hold_jid 3,4,5\n" in told[BatchSystem.GRID_ENGINE][0]
+    words = {system: str(report) for system, (_, report) in told.items()}
+    assert "the delay of 90 s becomes 2 minutes" in words[BatchSystem.SLURM]
+    assert "LSF has no delay" in words[BatchSystem.LSF]
+    assert "PBS waits for all dependencies" in words[BatchSystem.PBS]
+    assert "Grid Engine waits for the end of whole jobs" in words[BatchSystem.GRID_ENGINE]

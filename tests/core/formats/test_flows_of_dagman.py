@@ -5,8 +5,8 @@ import pytest
 from headnode.core.formats.condor.flows import files_of_flow
 from headnode.core.formats.dialects import JobLanguage, ReadJobs, ReadOptions, convert, language_of, read
 from headnode.core.formats.fidelity import lossy_items
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import DependencyLink
 from headnode.core.model.task import ScriptOrigin
 
 ORIGIN = ScriptOrigin(words=("night.dag",), directory="/home/ada/w")

@@ -9,8 +9,9 @@ from msgspec.structs import replace
 
 from headnode.core.formats.batch import BatchSystem, read_script, write_script
 from headnode.core.formats.fidelity import lossy_items
+from headnode.core.model.dependency import Condition, JobDependency, NamedParent
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Condition, HeldAmounts, JobSpec, NamedParent
+from headnode.core.model.job import HeldAmounts, JobSpec
 from headnode.core.model.job_checks import check_job
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.task import Distribution, ResourceLimit, ScriptOrigin
@@ -42,6 +43,21 @@ def job(*options: str, command: str = "true") -> JobSpec:
         (["-q 'night day' -P lab"], {"template": "night", "project": "lab"}, {}),
         (["-g sweep1 -Jd 'what for' -U hall"], {"job_group": "sweep1", "description": "what for"}, {}),
         (["-w 'done(3[*]) && exit(4)'"], {"after_corresponding": (3,), "after_failure": (4,)}, {}),
+        (
+            ["-w '(done(3[7]) || exit(4)) || ((5))'"],
+            {
+                "dependencies": (JobDependency(3, element=7),),
+                "after_failure": (4,),
+                "parents": (5,),
+                "any_dependency": True,
+            },
+            {},
+        ),
+        (
+            ["-w '(done(3)) && (exit(4[2]))'"],
+            {"parents": (3,), "dependencies": (JobDependency(4, Condition.ON_FAILURE, 2),)},
+            {},
+        ),
         (["-w 'done(3) && exit(4) && ended(5) && 6'"], {"parents": (3, 6), "after_exit": (5,)}, {}),
         (["-w 'started(\"mesh\")'"], {"named_parents": (NamedParent("mesh", condition=ON_START),)}, {}),
         (["-u a@b.c -B -H"], {"email": "a@b.c", "notify_on_start": True, "holds": ("user",)}, {}),
@@ -101,7 +117,12 @@ def test_an_array_of_lsf_has_its_numbers_in_its_name_and_files() -> None:
         ("-R select[ut<0.5]", "ut<0.5"),
         ("-R select[mem>4", "not a section"),
         ("-m others", "others"),
-        ("-w 'done(3) || done(4)'", "done(3) || done(4)"),
+        ("-w 'done(3) || done(4) && 5'", "&& and ||"),
+        ("-w '(done(3) || done(4)'", "parentheses do not match"),
+        ("-w 'done(3)) || (done(4)'", "parentheses do not match"),
+        ("-w 'done(\"mesh[3]\")'", "mesh[3]"),
+        ("-w 'exit(3[*])'", "exit(3[*])"),
+        ("-w 'done(3[*]) || done(4)'", "done(3[*])"),
         ("-w '!done(3)'", "!done(3)"),
         ("-w 'done(a*)'", "done(a*)"),
         ("-b 5:30", "with a year"),

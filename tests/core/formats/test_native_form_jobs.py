@@ -12,8 +12,9 @@ from depth import share_of
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.native import JSON, TOML, NativeJobs, read_job, read_jobs, write_jobs
 from headnode.core.formats.native.keys import ALTERNATIVE_ROWS, JOB_KEYS, TASK_KEYS
+from headnode.core.model.dependency import Condition, DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, DependencyLink, JobSpec, TaskAlternative
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, TaskAlternative
 from headnode.core.model.job_checks import check_job
 from headnode.core.model.task import Distribution, TaskSpec
 

@@ -9,15 +9,14 @@ from msgspec.structs import asdict, replace
 
 from headnode.core.formats.dialects import WRITTEN, read, write
 from headnode.core.formats.fidelity import ReportItem
+from headnode.core.model.dependency import Condition, JobDependency, NamedParent
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import (
     Alternative,
-    Condition,
     GroupEdge,
     HeldAmounts,
     JobSpec,
     Licence,
-    NamedParent,
     NodeGroupOp,
     OrderKey,
     TaskAlternative,
@@ -40,6 +39,8 @@ JOB_FIELDS: dict[str, Any] = {
     "valid_exit_codes": ((0, 3),), "parents": (7,), "after_failure": (7,), "after_exit": (7,),
     "after_start": (7,), "after_corresponding": (7,),
     "named_parents": (NamedParent("mesh", condition=Condition.ON_EXIT),),
+    "dependencies": (JobDependency(7, element=2),),
+    "any_dependency": True,
     "singleton": True,
     "contiguous": True,
     "hold_until": Instant(2_000_000_000.0), "holds": ("user",), "end_by": Instant(2_000_000_000.0),
@@ -165,6 +166,10 @@ JOB_PARTS: dict[str, tuple[Any, ...]] = {
     "order_by": ((OrderKey("speed"),), (OrderKey("memory", ascending=True),)),
     "alternatives": tuple(
         (one,) for one in (*_ALTERNATIVES, *(Alternative(tasks=(one, one)) for one in _TASK_ALTERNATIVES))
+    ),
+    "dependencies": (
+        (JobDependency(7, Condition.ON_FAILURE, element=2),),
+        (JobDependency(7, Condition.ON_START, delay=Seconds(300.0)),),
     ),
     "named_parents": (
         (NamedParent("mesh", by_id=True),),

@@ -5,8 +5,8 @@ import pytest
 from headnode.core.formats.batch import BatchSystem
 from headnode.core.formats.dialects import WRITTEN, ReadOptions, convert, convert_each, read
 from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import DependencyLink
 
 FILE = """
 [[jobs]]

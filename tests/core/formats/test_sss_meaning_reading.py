@@ -12,17 +12,16 @@ from headnode.core.formats.fidelity import Awareness, Fidelity
 from headnode.core.formats.sss import read_document
 from headnode.core.formats.sss.conversion import Asker, ConvertedJobs, DependencyLink, jobs_in
 from headnode.core.formats.sss.conversion.resource_reading import MAX_OPTIONS
+from headnode.core.model.dependency import Condition, JobDependency, NamedParent
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import (
     Alternative,
-    Condition,
     HeldAmounts,
     JobSpec,
     Licence,
-    NamedParent,
     TaskAlternative,
     UnitType,
-    dependencies,
+    all_dependencies,
 )
 from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.node_needs import NodeNeeds
@@ -605,7 +604,7 @@ def test_a_job_waits_on_each_condition_for_a_job_of_its_group_or_for_one_that_is
         f"<Dependency condition='{condition}' designator='JobId'>17</Dependency></Job>"
     )
     assert found.links == (DependencyLink(1, 0, condition),)
-    assert [*dependencies(found.jobs[1])] == [(17, condition)]
+    assert [*all_dependencies(found.jobs[1])] == [JobDependency(17, condition)]
 
 
 def test_the_name_and_the_description_of_a_group_are_those_of_its_jobs() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from headnode.core.formats.dialects import JobLanguage, ReadOptions, language_of, read
 from headnode.core.formats.fidelity import Awareness, Fidelity
+from headnode.core.model.dependency import NamedParent
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import NamedParent
 
 MOAB = r"""<job>
   <Owner>ann</Owner>

@@ -17,7 +17,8 @@ from headnode.core.formats.sss.conversion import (
     document_of_jobs,
     jobs_in,
 )
-from headnode.core.model.job import Condition, JobSpec
+from headnode.core.model.dependency import Condition
+from headnode.core.model.job import JobSpec
 from headnode.core.model.task import TaskSpec
 
 MANY = settings(max_examples=share_of(100), deadline=None, suppress_health_check=list(HealthCheck))

@@ -7,7 +7,8 @@ import pytest
 from headnode.core.formats.dialects import ReadJobs, ReadOptions, convert, read, write_together
 from headnode.core.formats.fidelity import Fidelity, lossy_items
 from headnode.core.formats.sss.conversion.document_writing import steps_of
-from headnode.core.model.job import Alternative, Condition, GroupEdge, JobSpec
+from headnode.core.model.dependency import Condition
+from headnode.core.model.job import Alternative, GroupEdge, JobSpec
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 

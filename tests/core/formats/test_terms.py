@@ -7,10 +7,11 @@ import pytest
 
 from headnode.core.formats.slash_options import JOB_TERMS, TASK_TERMS, split_terms
 from headnode.core.formats.slash_terms import read_job_terms, read_task_terms, read_terms
+from headnode.core.model.dependency import Condition, JobDependency
 from headnode.core.model.errors import BadRequest, Broken
 from headnode.core.model.job import JobSpec, Licence, NodeGroupOp, OrderKey, UnitType
 from headnode.core.model.node_needs import NodeNeeds
-from headnode.core.model.quantities import FOREVER, Instant
+from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import Distribution, ResourceLimit, StagedFile, TaskSpec, TaskType
 
 NEEDS_EXAMPLES = [
@@ -52,6 +53,13 @@ JOB_EXAMPLES = [
     ("afterstart", "3", "after_start", (3,)),
     ("aftercorresponding", "3,4", "after_corresponding", (3, 4)),
     ("aftercorr", "3", "after_corresponding", (3,)),
+    (
+        "dependencies",
+        "OnSuccess:12_3,onstart:4+5",
+        "dependencies",
+        (JobDependency(12, element=3), JobDependency(4, Condition.ON_START, delay=Seconds(300.0))),
+    ),
+    ("anydependency", "true", "any_dependency", True),
     ("singleton", "true", "singleton", True),
     ("contiguous", "true", "contiguous", True),
     ("endby", "2030-01-02T03:04:05Z", "end_by", 1893553445),

@@ -16,12 +16,11 @@ from worlds import ADA, BOB, ROOT, World
 
 from depth import seeds
 from headnode.core.filtering import ActivationVerdict
+from headnode.core.model.dependency import Condition, DependencyLink, JobDependency
 from headnode.core.model.errors import Refused
 from headnode.core.model.job import (
     DEPENDENCY_FIELDS,
     Alternative,
-    Condition,
-    DependencyLink,
     JobSpec,
     TaskAlternative,
     UnitType,
@@ -32,7 +31,7 @@ from headnode.core.model.quantities import FOREVER, Instant, JobId, Priority, Se
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state import advance_job, transitions
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.depend import ParentOutcome, outcome_of
+from headnode.core.state.depend import ParentOutcome, elements_of, outcome_of
 from headnode.core.state.events import Event
 from headnode.core.state.filters import RejectJob, ValidateJob
 from headnode.core.state.groups import CreateJobs
@@ -151,7 +150,8 @@ class Player:
 
     def fates(self, *specs: JobSpec) -> dict[int, ParentOutcome]:
         named = {parent for spec in specs for parent in parents(spec)}
-        return {p: outcome_of(a) for p in named if (a := self.world.archived(JobId(p)))}
+        numbers = {p: {n for spec in specs for n in elements_of(spec, p)} for p in named}
+        return {p: outcome_of(a, numbers[p]) for p in named if (a := self.world.archived(JobId(p)))}
 
     def user(self):
         return self.random.choice((ROOT, ROOT, ADA, BOB))
@@ -387,6 +387,20 @@ class Holding(Player):
             with contextlib.suppress(Refused):
                 self.random.choice((self.hold_task, self.release_task, self.release_task, self.rerun))()
         super().step()
+
+    def spec(self) -> JobSpec:
+        """Return a job that may also wait for an element, for some time after a start, or for either."""
+        spec, r = super().spec(), self.random
+        if not self.known or r.random() < 0.5:
+            return spec
+        ones = [
+            JobDependency(parent, r.choice([*Condition][2:]), element=r.randint(1, 3))
+            if r.random() < 0.7
+            else JobDependency(parent, Condition.ON_START, delay=Seconds(20.0))
+            for parent in r.choices(self.known[-5:], k=r.choice((1, 2)))
+        ]
+        either = not spec.after_corresponding and r.random() < 0.5
+        return replace(spec, dependencies=tuple(ones), any_dependency=either)
 
     def hold_task(self) -> None:
         task, instance = self.random.randint(1, 3), self.random.choice((None, 1, 2))

@@ -9,8 +9,9 @@ from worlds import ADA, BOB, ROOT, World
 
 from depth import thinned
 from headnode.apps.server.api.job_objects import progress_of
+from headnode.core.model.dependency import Condition, DependencyLink, JobDependency
 from headnode.core.model.errors import BadRequest, NotAllowed, NotFound, WrongState
-from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, DependencyLink, JobSpec
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec
 from headnode.core.model.quantities import Instant, JobId, Priority
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.depend import DependencyState, ParentOutcome, dependency_state, outcome_of
@@ -517,7 +518,7 @@ def test_every_condition_says_of_every_end_whether_it_has_come_true() -> None:
     world = live_through((DependencyLink(1, 0, FAILURE),), ("finishes", "finishes", "fails"))
     finished, skipped, failed = (outcome_of(world.record(job)) for job in (A, B, C))
     table = {
-        wanted: [dependency_state(wanted, fate) for fate in (finished, failed, skipped)]
+        wanted: [dependency_state(JobDependency(A, wanted), fate) for fate in (finished, failed, skipped)]
         for wanted in Condition
     }
     met, never = DependencyState.MET, DependencyState.NEVER

@@ -6,8 +6,9 @@ import pytest
 from msgspec.structs import replace
 from worlds import ADA, BOB, ROOT, World
 
+from headnode.core.model.dependency import NamedParent
 from headnode.core.model.errors import Path, Refused
-from headnode.core.model.job import JobSpec, NamedParent, UnitType
+from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, JobId, Priority, Seconds
 from headnode.core.model.reservation import NodeReservation

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from worlds import ADA, BOB, ROOT, World
 
 from depth import thinned
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import DependencyLink, JobSpec
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.task import TaskSpec
 from headnode.core.model.user import User

@@ -14,7 +14,7 @@ from headnode.core.model.errors import BadRequest, NotFound
 from headnode.core.model.job import JobSpec, parents
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.depend import ParentOutcome, outcome_of
+from headnode.core.state.depend import ParentOutcome, elements_of, outcome_of
 from headnode.core.state.groups import jobs_of_group_now
 from headnode.core.state.job_end import PURGE_JOBS_AFTER
 from headnode.core.state.job_record import SMALL, JobRecord, decode_record, decode_spec, written_spec
@@ -130,10 +130,15 @@ class JobLookup:
         """Return what became of those jobs that are over of all that these depend on."""
         found = {}
         swept = {parent for spec in specs for parent in spec.after_corresponding}
+        elements: dict[int, set[int]] = {}
+        for spec in specs:
+            for one in spec.dependencies:
+                elements.setdefault(one.job, set()).update(elements_of(spec, one.job))
         for parent in {parent for spec in specs for parent in parents(spec, of_instances=True)}:
             ended = self.archived(parent)
             if ended is not None:
-                found[parent] = _with_sweeps(ended) if parent in swept else outcome_of(ended)
+                fate = outcome_of(ended, elements.get(parent, ()))
+                found[parent] = _with_sweeps(ended, fate) if parent in swept else fate
         return found
 
     def skipped_for(self, record: JobRecord) -> tuple[JobRecord, ...]:
@@ -259,7 +264,7 @@ def _option(job: FoundJob) -> int:
     return job.record.run.alternative if job.record.run is not None else 0
 
 
-def _with_sweeps(record: JobRecord) -> ParentOutcome:
+def _with_sweeps(record: JobRecord, fate: ParentOutcome) -> ParentOutcome:
     from headnode.core.state.corresponding import sweeps_of  # for the few jobs whose instances wait
 
-    return replace(outcome_of(record), sweeps=sweeps_of(record))
+    return replace(fate, sweeps=sweeps_of(record))

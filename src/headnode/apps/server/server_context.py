@@ -41,11 +41,11 @@ from headnode.core.state.bank_ledger import BankKey
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.depend import (
     DependencyState,
-    condition_words,
     dependency_state,
+    dependency_words,
+    elements_of,
     every_dependency,
     outcome_of,
-    outcome_words,
 )
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord
@@ -321,15 +321,18 @@ class ServerContext:
             text = f"it has been suspended since {instant_text(suspension_of(record.run).since)}"
             reasons.append(Reason(Why.HOLD, text, ABOUT_SUSPENSION))
         if record.id in self.cluster.queue.held:
-            until = instant_text(self.cluster.queue.held[record.id])
-            reasons.append(Reason(Why.HOLD, f"it is held until {until}"))
+            until = self.cluster.queue.held[record.id]
+            why = "for the delay after the start of its parent, " if until == record.start_after else ""
+            reasons.append(Reason(Why.HOLD, f"{why}it is held until {instant_text(until)}"))
         reasons += hold_reasons(record)
         reasons += filter_reasons(self.cluster, self.engine.offers, record)
         if not record.waits_for:
             return reasons
+        spec = self.cluster.written(record)
+        any_of = "any of its dependencies is enough: " if spec.any_dependency else ""
         return reasons + [
-            Reason(Why.DEPENDENCY, f"it waits for {text}", str(parent))
-            for parent, text in self.awaited_jobs(self.cluster.written(record), record.waits_for)
+            Reason(Why.DEPENDENCY, f"{any_of}it waits for {text}", str(parent))
+            for parent, text in self.awaited_jobs(spec, record.waits_for)
         ]
 
     def reasons_of_pools(self, record: JobRecord) -> list[Reason]:
@@ -390,11 +393,8 @@ class ServerContext:
 
     def awaited_jobs(self, spec: JobSpec, waits_for: Collection[int]) -> Iterator[tuple[int, str]]:
         """Yield each job that such a job still waits for, and what it must do and does instead, in words."""
-        for parent, condition in every_dependency(spec, waits_for):
-            other = self.lookups.record(parent) if parent in waits_for else None
-            if (
-                other is not None
-                and dependency_state(condition, outcome_of(other)) is not DependencyState.MET
-            ):
-                does = outcome_words(outcome_of(other))
-                yield parent, f"job {parent} to {condition_words(condition)}, which {does}"
+        for one in every_dependency(spec, waits_for):
+            other = self.lookups.record(one.job) if one.job in waits_for else None
+            fate = outcome_of(other, elements_of(spec, one.job)) if other is not None else None
+            if fate is not None and dependency_state(one, fate) is not DependencyState.MET:
+                yield one.job, dependency_words(one, fate)

@@ -2,13 +2,14 @@
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NoReturn
 
 import msgspec
 
 from headnode.core.formats.text.quantities import format_date_time, parse_date_time
 from headnode.core.formats.text.source_text import nearest_name
+from headnode.core.model.dependency import Condition, JobDependency
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Licence, NodeGroupOp, OrderKey, UnitType
 from headnode.core.model.quantities import (
@@ -249,6 +250,43 @@ def _refuse(code: str, text: str, wanted: str, fix: str) -> NoReturn:
     raise BadRequest(code=code, what=f"{text!r} is not {wanted}", fix=fix)
 
 
+_DEPENDENCY = re.compile(r"(\w+):(\d{1,12})(?:_(\d{1,12}))?(?:\+(\d{1,12})(s?))?", re.ASCII)
+
+
+def parse_dependencies(text: str) -> tuple[JobDependency, ...]:
+    """Read ``CONDITION:ID[_ELEMENT][+MINUTES]``, several with commas; ``+90s`` is in seconds.
+
+    >>> [one.title for one in parse_dependencies("OnSuccess:12_3,OnStart:13+5")]
+    ['element 3 of job 12', 'job 13']
+    """
+    return tuple(_dependency(one.strip()) for one in text.split(",")) if text.strip() else ()
+
+
+def _dependency(text: str) -> JobDependency:
+    match = _DEPENDENCY.fullmatch(text)
+    condition = {one.value.lower(): one for one in Condition}.get(match[1].lower()) if match else None
+    if match is None or condition is None:
+        raise BadRequest(
+            code="value",
+            what=f"{text[:60]!r} is not a dependency",
+            fix="write OnSuccess:12_3, OnFailure:12_3, OnExit:12_3 or OnStart:12+5",
+        )
+    delay = Seconds(float(match[4] or 0) * (1 if match[5] else 60))
+    return JobDependency(int(match[2]), condition, None if match[3] is None else int(match[3]), delay)
+
+
+def format_dependencies(ones: Iterable[JobDependency]) -> str:
+    """Return the text that `parse_dependencies` reads."""
+    return ",".join(map(_written, ones))
+
+
+def _written(one: JobDependency) -> str:
+    element = "" if one.element is None else f"_{one.element}"
+    minutes, seconds = divmod(round(one.delay), 60)
+    delay = (f"+{round(one.delay)}s" if seconds else f"+{minutes}") if one.delay else ""
+    return f"{one.condition.value}:{one.job}{element}{delay}"
+
+
 _UNITS = {
     "Core": UnitType.PROCESSOR,
     "Socket": UnitType.SOCKET,
@@ -279,6 +317,7 @@ RUN_TIME = ValueFormat(parse_run_time, format_run_time)
 PRIORITY = ValueFormat(parse_priority, format_priority)
 PRIORITY_NAME = ValueFormat(parse_priority, format_nearest_priority)
 WHEN = ValueFormat(lambda text: parse_date_time(text) if text.strip() else None, format_date_time)
+DEPENDENCIES = ValueFormat(parse_dependencies, format_dependencies)
 UNIT = _choice("unit type", _UNITS)
 GROUP_OP = _choice("node group operator", _GROUP_OPS)
 TASK_TYPE = _choice("task type", _TASK_TYPES)
@@ -292,6 +331,7 @@ BY_FORM: Mapping[str, ValueFormat] = {
     "names": NAMES,
     "nodes": NODES,
     "jobs": IDS,
+    "dependencies": DEPENDENCIES,
     "span": SECONDS,
     "moment": WHEN,
     "memory": LEAST,

@@ -265,7 +265,7 @@ def _amount_of_memory(text: str) -> int:
 
 
 ReadValue = Callable[[Any], Any]
-_LIKE_FILES = "text flag whole names nodes jobs priority codes licences order"
+_LIKE_FILES = "text flag whole names nodes jobs dependencies priority codes licences order"
 _READERS: Mapping[str, ReadValue] = {
     **{form: BY_FORM[form].read for form in _LIKE_FILES.split()},
     "memory": read_memory,

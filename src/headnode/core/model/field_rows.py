@@ -9,10 +9,10 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
     Form = Literal[
-        "text", "flag", "whole", "names", "nodes", "patterns", "pairs", "jobs", "named_jobs", "edges",
-        "span", "moment", "memory", "speed", "priority", "bounds", "at_least", "memory_bounds",
-        "codes", "licences", "order", "group_op", "type", "sweep", "held", "features", "limits",
-        "distribution", "hold", "staged_in", "staged_out", "own",
+        "text", "flag", "whole", "names", "nodes", "patterns", "pairs", "jobs", "named_jobs",
+        "dependencies", "edges", "span", "moment", "memory", "speed", "priority", "bounds", "at_least",
+        "memory_bounds", "codes", "licences", "order", "group_op", "type", "sweep", "held", "features",
+        "limits", "distribution", "hold", "staged_in", "staged_out", "own",
     ]  # fmt: skip
 
 QUEUED, RUNNING, OPERATORS, TEMPLATES = "queued", "running", "operators", "templates"

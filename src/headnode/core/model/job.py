@@ -7,6 +7,7 @@ from typing import Literal, Protocol
 import msgspec
 from msgspec.structs import fields, replace
 
+from headnode.core.model.dependency import Condition, JobDependency, NamedParent
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.owner_limits import LimitShare, retimed
@@ -33,28 +34,6 @@ class HeldAmounts(
 
 
 NOTHING_HELD = HeldAmounts()
-
-
-class Condition(StrEnum):
-    """The condition of a dependency: what the parent job must have done."""
-
-    ON_START = "OnStart"
-    ON_CORRESPONDING = "OnCorresponding"  # of each instance: the one of the same number has finished
-    ON_SUCCESS = "OnSuccess"
-    ON_FAILURE = "OnFailure"
-    ON_EXIT = "OnExit"
-
-
-class NamedParent(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
-    """A parent job given by name: the newest job of the same owner with that name."""
-
-    name: str
-    by_id: bool = False  # `name` is the Id that the job was submitted with, not its name
-    condition: Condition = Condition.ON_SUCCESS
-
-    def __str__(self) -> str:
-        """Return how messages call it."""
-        return f"the id {self.name!r}" if self.by_id else f"the name {self.name!r}"
 
 
 class UnitType(StrEnum):
@@ -226,6 +205,8 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, for
     after_exit: tuple[int, ...] = ()  # ids of jobs that must be over first, however they end
     after_start: tuple[int, ...] = ()  # ids of jobs that must have started first
     after_corresponding: tuple[int, ...] = ()  # ids of jobs; an instance waits for the one of its number
+    dependencies: tuple[JobDependency, ...] = ()  # on elements of jobs, or with a delay
+    any_dependency: bool = False  # one of all these dependencies is enough; False: all must be satisfied
     named_parents: tuple[NamedParent, ...] = ()  # the like, whose ids the head has still to find
     singleton: bool = False  # jobs of its owner and name that were submitted before must be over first
     hold_until: Instant | None = None
@@ -370,14 +351,6 @@ def _stated(other: msgspec.Struct, *aside: str) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-class DependencyLink(msgspec.Struct, frozen=True):
-    """Job `child` depends on job `parent`; both are positions among the jobs of a file, from 0."""
-
-    child: int
-    parent: int
-    condition: Condition = Condition.ON_SUCCESS
-
-
 DEPENDENCY_FIELDS = {
     Condition.ON_SUCCESS: "parents",
     Condition.ON_FAILURE: "after_failure",
@@ -388,13 +361,15 @@ DEPENDENCY_FIELDS = {
 """The field of a job that holds the ids of jobs which it waits for in that way."""
 
 
-def dependencies(spec: JobSpec) -> Iterator[tuple[int, Condition]]:
-    """Yield the id of every job that a job or an instance of it waits for, with what must become of it."""
+def all_dependencies(spec: JobSpec) -> Iterator[JobDependency]:
+    """Yield everything that a job or an instance of it waits for."""
     for condition, field in DEPENDENCY_FIELDS.items():
-        yield from ((parent, condition) for parent in getattr(spec, field))
+        yield from (JobDependency(parent, condition) for parent in getattr(spec, field))
+    yield from spec.dependencies
 
 
 def parents(spec: JobSpec, *, of_instances: bool = False) -> tuple[int, ...]:
     """Return the ids of the jobs that a job waits for, each once; with those that only its instances do."""
+    found = spec.parents + spec.after_failure + spec.after_exit + spec.after_start
     more = spec.after_corresponding if of_instances else ()
-    return tuple(dict.fromkeys(spec.parents + spec.after_failure + spec.after_exit + spec.after_start + more))
+    return tuple(dict.fromkeys((*found, *(one.job for one in spec.dependencies), *more)))

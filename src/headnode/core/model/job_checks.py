@@ -272,11 +272,10 @@ def _check_words(spec: JobSpec) -> None:
                 THE_JOB.refuse("parents", what, "ids count from 1", field, at)
     if spec.singleton and not spec.name.strip():
         THE_JOB.refuse("singleton", "a singleton has no name", "give it a name", "singleton")
-    for at, named in enumerate(spec.named_parents):
-        if not named.name.strip():
-            fix = "write the name of the job, or remove the dependency"
-            what = "a dependency on a job by name has no name"
-            THE_JOB.refuse("parents", what, fix, "named_parents", at, "name")
+    if spec.dependencies or spec.any_dependency or spec.named_parents:
+        from headnode.core.model.dependency_checks import check_dependencies  # few jobs have them
+
+        check_dependencies(spec)
 
 
 def _check_licences(spec: JobSpec) -> None:

@@ -189,6 +189,15 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, fo
         """Return the swept value that stands for `instance` (from 1)."""
         return self.start + (instance - 1) * self.increment
 
+    def instance_of(self, number: int) -> int | None:
+        """Return the instance of a sweep that stands for a number; None if it has none.
+
+        >>> TaskSpec(kind=TaskType.SWEEP, start=2, end=9, increment=3).instance_of(8)
+        3
+        """
+        at, rest = divmod(number - self.start, self.increment)
+        return at + 1 if not rest and 0 <= at < self.instances else None
+
 
 _MPI = ["mpiexec", "-n"]  # and a number, before the program
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")

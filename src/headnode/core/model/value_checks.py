@@ -259,6 +259,9 @@ def _numbers(spec: JobSpec | TaskSpec) -> Iterator[tuple[str, int, Bound, Path]]
     for field in DEPENDENCY_FIELDS.values():
         for at, parent in enumerate(getattr(spec, field)):
             yield "parent", parent, b.INTEGER, (field, at)
+    for at, one in enumerate(spec.dependencies):
+        yield "parent", one.job, b.INTEGER, ("dependencies", at, "job")
+        yield "element", one.element or 0, b.SWEEP, ("dependencies", at, "element")
     for at, edge in enumerate(spec.group_edges):
         yield "task group", edge.parent, b.INTEGER, ("group_edges", at, "parent")
         yield "task group", edge.child, b.INTEGER, ("group_edges", at, "child")

@@ -12,7 +12,6 @@ from headnode.core.state import staging
 from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.depend import cancel_if_in_vain
 from headnode.core.state.dispatch import dispatches
 from headnode.core.state.drain import leave_nodes
 from headnode.core.state.events import Event
@@ -59,6 +58,10 @@ def advance_job(cluster: ClusterState, command: AdvanceJob, now: Instant) -> lis
 
 def _cancel_in_vain(cluster: ClusterState, record: JobRecord, now: Instant) -> list[Event]:
     """End a job that waits for what can never happen any more."""
+    if not record.waits_for and not record.spare:
+        return []
+    from headnode.core.state.children import cancel_if_in_vain  # few jobs wait for others
+
     skipped = cancel_if_in_vain(cluster, record, now)
     canceled = cancel_queued(record, now, skipped[0].message) if skipped else []
     return [*canceled, *skipped]

@@ -18,7 +18,7 @@ from headnode.core.state.agenda import Agenda
 from headnode.core.state.bank_ledger import BankLedger
 from headnode.core.state.elastic_record import ElasticIndex
 from headnode.core.state.events import SuspectJob
-from headnode.core.state.indexes import FreeCores, JobQueue, ResourceIndex
+from headnode.core.state.indexes import FreeCores, JobQueue, ResourceIndex, drop_children, note_children
 from headnode.core.state.job_record import JobRecord, awaited_by_instances, decode_spec, spec_of, started_run
 from headnode.core.state.job_request import (
     own_request,
@@ -83,6 +83,7 @@ class ClusterState:
         self._granted: dict[JobId, JobRequest] = {}  # what running jobs were given
         self.filtered: set[JobId] = set()  # queued jobs that an activation filter keeps from starting
         self.children: dict[int, set[JobId]] = {}  # jobs that have not started, by the jobs they depend on
+        self.element_children: dict[int, dict[int, set[JobId]]] = {}  # by job and number of an element
         self.followers: dict[int, set[JobId]] = {}  # jobs whose instances wait for those of a job
         self.graphs: dict[JobId, TaskGraph] = {}
         self.waiting: set[JobId] = set()  # jobs with a graph that have tasks to dispatch
@@ -221,17 +222,16 @@ class ClusterState:
 
     def enqueue(self, record: JobRecord) -> None:
         """Put a queued job where passes find it, unless it is held or waits for parents."""
-        for parent in (*record.waits_for, *record.satisfied):
-            self.children.setdefault(parent, set()).add(record.id)
+        note_children(self.children, self.element_children, record)
         if record.state is JobState.QUEUED and record.last_start is not None:
             over = nextafter(record.last_start, inf)  # at that very instant it may start still
             self.agenda.last_starts.set(record.id, Instant(over))
         if record.filter_reply is not None:
             self.filtered.add(record.id)
-        if record.hold_until is not None:
-            self.queue.hold(record.id, record.hold_until)
-        else:
+        if record.hold_until is None and record.start_after is None:
             self._insert_in_queue(record)
+        else:
+            self.queue.hold(record.id, Instant(max(record.hold_until or 0.0, record.start_after or 0.0)))
 
     def _insert_in_queue(self, record: JobRecord) -> None:
         if record.waits_for or record.holds or is_blocked(record):
@@ -270,11 +270,7 @@ class ClusterState:
     def dequeue(self, record: JobRecord) -> None:
         """Take a job out of everything that `enqueue` put it in."""
         self.filtered.discard(record.id)
-        for parent in (*record.waits_for, *record.satisfied):
-            waiting = self.children.get(parent, set())
-            waiting.discard(record.id)
-            if not waiting:
-                self.children.pop(parent, None)
+        drop_children(self.children, self.element_children, record)
         self.agenda.last_starts.drop(record.id)
         self.resource_index.leave_queue(record.id)
         self.queue.remove(record.turn)

@@ -41,16 +41,6 @@ def of_spans(spans: Spans) -> Ranges:
     return found
 
 
-def instance_of(task: TaskSpec, number: int) -> int | None:
-    """Return the instance of a sweep that stands for a number; None if it has none.
-
-    >>> instance_of(TaskSpec(kind=TaskType.SWEEP, start=2, end=9, increment=3), 8)
-    3
-    """
-    at, rest = divmod(number - task.start, task.increment)
-    return at + 1 if not rest and 0 <= at < task.instances else None
-
-
 def _shared(task: TaskSpec, sweep: SweepOutcome, first: int, last: int) -> range:
     """Return the instances of a task whose numbers the instances `first` to `last` of another sweep have.
 

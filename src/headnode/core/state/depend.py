@@ -2,16 +2,19 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
+from typing import NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
+from headnode.core.model.dependency import Condition, JobDependency
 from headnode.core.model.errors import BadRequest, NotFound, Path, Refused, WrongState
-from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, JobSpec, dependencies, parents
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, all_dependencies, parents
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.value_checks import find_cycle
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.job_record import JobRecord, decode_spec
+from headnode.core.state.job_record import JobRecord
 from headnode.core.state.transitions import JobState
 
 
@@ -25,6 +28,8 @@ class ParentOutcome(msgspec.Struct, frozen=True, gc=False):
     started: bool = False  # at least once
     skipped: bool = False
     sweeps: "tuple[SweepOutcome, ...]" = ()  # where instances of other jobs wait for its own
+    started_at: Instant | None = None  # the start of its last run
+    elements: "Mapping[int, ParentOutcome]" = {}  # by number, of those that were asked for
 
 
 class SweepOutcome(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -54,22 +59,38 @@ class DependencyState(Enum):
     NEVER = "it can no longer be satisfied: the job has ended"
 
 
-def outcome_of(record: JobRecord) -> ParentOutcome:
-    """Return what has become of a job."""
+def outcome_of(record: JobRecord, numbers: Collection[int] = ()) -> ParentOutcome:
+    """Return what has become of a job, and of the elements with these numbers."""
     run = record.run
     started = run is not None and (run.starts > 0 or run.started is not None)
-    return ParentOutcome(record.state, started, record.skipped)
+    fate = ParentOutcome(record.state, started, record.skipped, started_at=run.started if run else None)
+    if not numbers:
+        return fate
+    from headnode.core.state.elements import element_outcomes  # few jobs wait for elements
+
+    found = element_outcomes(record, numbers)
+    return replace(fate, elements={number: ParentOutcome(*one) for number, one in found.items()})
 
 
-def dependency_state(condition: Condition, fate: ParentOutcome) -> DependencyState:
-    """Return how it stands with a condition: the end of a job decides about each.
+def elements_of(spec: JobSpec, parent: int) -> tuple[int, ...]:
+    """Return the numbers of the elements of a parent that a job waits for."""
+    return tuple(one.element for one in spec.dependencies if one.job == parent and one.element is not None)
+
+
+def dependency_state(one: JobDependency, fate: ParentOutcome) -> DependencyState:
+    """Return the state of a dependency; one that is not satisfied at the end of its job never will be.
 
     A job that was skipped is over, and neither succeeded nor failed nor started.  One that failed or was
     canceled may run again; what was canceled for its end is then brought back (`depend`).
     """
     if fate.skipped:
-        return DependencyState.MET if condition is Condition.ON_EXIT else DependencyState.NEVER
-    if _is_met(condition, fate):
+        return DependencyState.MET if one.condition is Condition.ON_EXIT else DependencyState.NEVER
+    if one.element is None:
+        met = fate.started_at is not None if one.delay else _is_met(one.condition, fate)
+    else:
+        element = fate.elements.get(one.element)
+        met = element is not None and _is_met(one.condition, element)
+    if met:
         return DependencyState.MET
     return DependencyState.NEVER if fate.state.is_final else DependencyState.OPEN
 
@@ -88,33 +109,59 @@ def _is_met(condition: Condition, fate: ParentOutcome) -> bool:
             return fate.state is JobState.FINISHED
 
 
-def all_met(spec: JobSpec, parent: int, fate: ParentOutcome) -> bool:
-    """Return whether everything has come true that a job waits for of one parent.
+def is_satisfied(spec: JobSpec, parent: int, fate: ParentOutcome) -> bool:
+    """Return whether all that a job waits for of one parent is satisfied, or anything if that is enough.
 
     What a singleton waits for without naming it must have ended.
     """
-    conditions = [condition for one, condition in _of_whole_job(spec) if one == parent] or [Condition.ON_EXIT]
-    return all(dependency_state(condition, fate) is DependencyState.MET for condition in conditions)
+    named = [one for one in _of_whole_job(spec) if one.job == parent]
+    enough = any if spec.any_dependency else all
+    wanted = named or [JobDependency(parent, Condition.ON_EXIT)]
+    return enough(dependency_state(one, fate) is DependencyState.MET for one in wanted)
 
 
-def _of_whole_job(spec: JobSpec) -> Iterator[tuple[int, Condition]]:
+def start_after(spec: JobSpec, parent: int, fate: ParentOutcome) -> Instant | None:
+    """Return when the delays after the start of a parent are over; None: there is none."""
+    delays = [
+        one.delay
+        for one in _of_whole_job(spec)
+        if one.job == parent and dependency_state(one, fate) is DependencyState.MET
+    ]
+    delay = min(delays, default=0.0) if spec.any_dependency else max(delays, default=0.0)
+    return Instant(fate.started_at + delay) if delay and fate.started_at is not None else None
+
+
+def joined_start(spec: JobSpec, one: Instant | None, other: Instant | None) -> Instant | None:
+    """Return the start that two parents allow: the later one, or the earlier one if any parent is enough."""
+    if one is None or other is None:
+        return None if spec.any_dependency else one or other
+    return min(one, other) if spec.any_dependency else max(one, other)
+
+
+def _of_whole_job(spec: JobSpec) -> Iterator[JobDependency]:
     """Yield what a job as a whole waits for, not its instances one by one."""
-    return (each for each in dependencies(spec) if each[1] is not Condition.ON_CORRESPONDING)
+    return (one for one in all_dependencies(spec) if one.condition is not Condition.ON_CORRESPONDING)
 
 
-def every_dependency(spec: JobSpec, waits_for: Iterable[int]) -> Iterator[tuple[int, Condition]]:
+def every_dependency(spec: JobSpec, waits_for: Iterable[int]) -> Iterator[JobDependency]:
     """Yield what a job names as its dependencies, and the jobs that it waits for as a singleton."""
-    yield from dependencies(spec)
+    yield from all_dependencies(spec)
     named = parents(spec)
-    yield from ((one, Condition.ON_EXIT) for one in waits_for if one not in named)
+    yield from (JobDependency(one, Condition.ON_EXIT) for one in waits_for if one not in named)
 
 
-def hopeless(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> Iterator[tuple[int, Condition]]:
-    """Yield what a job waits for and its parents' end has decided against, of the parents that are known."""
-    for parent, condition in _of_whole_job(spec):
-        fate = fates.get(parent)
-        if fate is not None and dependency_state(condition, fate) is DependencyState.NEVER:
-            yield parent, condition
+def hopeless(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> Iterator[JobDependency]:
+    """Yield the dependencies because of which a job can never start, of the parents that are known.
+
+    If any dependency is enough, all of them must be known and past hope.
+    """
+    never = [
+        one
+        for one in _of_whole_job(spec)
+        if one.job in fates and dependency_state(one, fates[one.job]) is DependencyState.NEVER
+    ]
+    if not spec.any_dependency or len(never) == len([*_of_whole_job(spec)]):
+        yield from never
 
 
 _CONDITION_WORDS = {
@@ -148,6 +195,14 @@ def outcome_words(fate: ParentOutcome) -> str:
             return f"is {fate.state.value}"
 
 
+class AwaitedParents(NamedTuple):
+    """The parents that a job waits for; the fields as those of `JobSubmitted`."""
+
+    waits_for: tuple[int, ...] = ()
+    satisfied: tuple[int, ...] = ()
+    start_after: Instant | None = None
+
+
 def waits(
     cluster: ClusterState,
     spec: JobSpec,
@@ -156,36 +211,69 @@ def waits(
     owner: str,
     beside: Collection[int] = (),
     same_name: Collection[int] = (),
-) -> tuple[int, ...]:
+) -> AwaitedParents:
     """Return the jobs of which something must come true before the job of that owner may start.
 
     `ended` tells of those that are over, `beside` are submitted in the same moment; those of them that have
     the owner and name of the job, and come before it, are `same_name`.
-    Raises:  NotFound ``no-such-parent``; WrongState ``parent-not-submitted`` and ``never-possible``;
-             BadRequest ``job-circle``.
+    Raises:  NotFound ``no-such-parent`` and ``no-such-element``; WrongState ``parent-not-submitted`` and
+             ``never-possible``; BadRequest ``job-circle``.
     """
     wanted = parents(spec)
     _refuse_unknown_names(spec)
     before = (*of_same_name(cluster, spec, job, owner), *same_name) if spec.singleton else ()
     if not wanted:
-        return before
+        return AwaitedParents(before) if before else _NOBODY
     fates = {}
     for parent in wanted:
         try:
-            fates[parent] = fate_of(cluster, parent, ended, job, beside)
+            fates[parent] = fate_of(cluster, parent, ended, job, beside, elements_of(spec, parent))
         except Refused as no:
             raise no.inside(*_path_of(spec, parent)) from None
-    for parent, condition in hopeless(spec, fates):
+    _refuse_unknown_elements(spec, fates, beside)
+    for one in hopeless(spec, fates):
         raise WrongState(
             code="never-possible",
-            what=f"{_in_vain(parent, condition, fates[parent])}: the job would never start",
-            fix=_instead(parent, fates[parent]),
-            path=_path_of(spec, parent, condition),
+            what=f"{in_vain_words(one, fates[one.job])}: the job would never start",
+            fix=_instead(one.job, fates[one.job]),
+            path=_path_of(spec, one.job, one),
         )
-    waiting = tuple(parent for parent in wanted if not all_met(spec, parent, fates[parent]))
+    found = awaited_of(spec, fates)
     if job in cluster.children:  # else no job waits for it: it closes no circle
-        _refuse_circle(cluster, job, waiting)
-    return (*waiting, *(one for one in before if one not in wanted))
+        _refuse_circle(cluster, job, found.waits_for)
+    others = tuple(one for one in before if one not in wanted)
+    return found._replace(waits_for=found.waits_for + others) if others else found
+
+
+_NOBODY = AwaitedParents()
+
+
+def awaited_of(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> AwaitedParents:
+    """Return which of its parents a job waits for, given what has become of each."""
+    met: list[int] = []
+    start = None
+    for parent in parents(spec):
+        if is_satisfied(spec, parent, fates[parent]):
+            due = start_after(spec, parent, fates[parent])
+            start = joined_start(spec, start, due) if met else due
+            met.append(parent)
+    if not spec.any_dependency:
+        return AwaitedParents(tuple(one for one in parents(spec) if one not in met), (), start)
+    waiting = () if met else tuple(one for one in parents(spec) if not fates[one].state.is_final)
+    return AwaitedParents(waiting, tuple(met), start)
+
+
+def _refuse_unknown_elements(
+    spec: JobSpec, fates: Mapping[int, ParentOutcome], beside: Collection[int]
+) -> None:
+    for at, one in enumerate(spec.dependencies):
+        if one.element is not None and one.job not in beside and one.element not in fates[one.job].elements:
+            raise NotFound(
+                code="no-such-element",
+                what=f"the job depends on {one.title}, and no sweep of job {one.job} has this number",
+                fix=f"see the numbers: hn job view {one.job}",
+                path=("dependencies", at, "element"),
+            )
 
 
 def _refuse_unknown_names(spec: JobSpec) -> None:
@@ -205,11 +293,15 @@ def of_same_name(cluster: ClusterState, spec: JobSpec, job: JobId, owner: str) -
     return singletons.of_same_name(cluster, spec, job, owner)
 
 
-def _path_of(spec: JobSpec, parent: int, condition: Condition | None = None) -> Path:
-    """Return where a job names a parent, of that condition if it is not None."""
+def _path_of(spec: JobSpec, parent: int, wanted: JobDependency | None = None) -> Path:
+    """Return where a job names a parent, in that dependency if it is not None."""
     for each, field in DEPENDENCY_FIELDS.items():
-        if condition in (None, each) and parent in getattr(spec, field):
+        same = wanted is None or wanted == JobDependency(parent, each)
+        if same and parent in getattr(spec, field):
             return field, getattr(spec, field).index(parent)
+    for at, one in enumerate(spec.dependencies):
+        if wanted in (None, one) and one.job == parent:
+            return "dependencies", at
     return ()
 
 
@@ -219,16 +311,16 @@ def fate_of(
     ended: Mapping[int, ParentOutcome],
     job: JobId,
     beside: Collection[int],
+    numbers: Collection[int] = (),
 ) -> ParentOutcome:
-    """Return what has become of a parent of a job; arguments as in `waits`.
+    """Return what has become of a parent of a job, and its elements; arguments as in `waits`, `outcome_of`.
 
     Raises:  NotFound ``no-such-parent``; WrongState ``parent-not-submitted``.
     """
     if parent in beside and parent != job:
         return ParentOutcome(JobState.QUEUED)
-    alive = cluster.jobs.get(JobId(parent))
-    found = outcome_of(alive) if alive is not None else _just_ended(cluster, (parent,)).get(parent)
-    found = found or ended.get(parent)
+    known = cluster.jobs.get(JobId(parent)) or cluster.agenda.for_archive.get(JobId(parent))
+    found = outcome_of(known, numbers) if known is not None else ended.get(parent)
     if parent == job or found is None:
         raise NotFound(
             code="no-such-parent",
@@ -242,15 +334,6 @@ def fate_of(
             fix=f"submit it first: hn job submit /id:{parent}",
         )
     return found
-
-
-def _just_ended(cluster: ClusterState, jobs: Collection[int]) -> dict[int, ParentOutcome]:
-    """Return what became of those that ended in this batch and are not in the archive yet."""
-    return {
-        job: outcome_of(cluster.agenda.for_archive[JobId(job)])
-        for job in jobs
-        if JobId(job) in cluster.agenda.for_archive
-    }
 
 
 def _refuse_circle(cluster: ClusterState, job: JobId, waiting: tuple[int, ...]) -> None:
@@ -271,68 +354,50 @@ def _refuse_circle(cluster: ClusterState, job: JobId, waiting: tuple[int, ...]) 
         )
 
 
-def cancel_if_in_vain(cluster: ClusterState, record: JobRecord, now: Instant) -> list[e.JobEnded]:
-    """Return the end of a queued job when the end of a job that it waits for was not the one; else nothing.
-
-    Parents that ended in batches before have been looked at then.
-    """
-    if not record.waits_for:
-        return []
-    over = [parent for parent in record.waits_for if JobId(parent) not in cluster.jobs]
-    fates = _just_ended(cluster, over)
-    for parent, condition in hopeless(cluster.spec(record), fates):
-        message = _in_vain(parent, condition, fates[parent])
-        return [
-            e.JobEnded(
-                at=now, job=record.id, outcome="canceled", message=message, skipped=True, parent=JobId(parent)
-            )
-        ]
-    return []
-
-
 def _instead(parent: int, fate: ParentOutcome) -> str:
     if fate.state is JobState.FINISHED or fate.skipped:
         return "leave that dependency out, or name another job"
     return f"run job {parent} again first: hn job requeue {parent}; or leave that dependency out"
 
 
-def _in_vain(parent: int, condition: Condition, fate: ParentOutcome) -> str:
+def in_vain_words(one: JobDependency, fate: ParentOutcome) -> str:
+    """Return what a dependency asks for and what became of its parent instead."""
     return (
-        f"it waits for job {parent} to {condition_words(condition)} ({condition.value}), "
-        f"and job {parent} {outcome_words(fate)}"
+        f"it waits for {one.title} to {condition_words(one.condition)} ({one.condition.value}), "
+        f"and {became_words(one, fate)}"
     )
 
 
-def set_awaited(cluster: ClusterState, record: JobRecord, awaited: tuple[int, ...]) -> None:
+def dependency_words(one: JobDependency, fate: ParentOutcome) -> str:
+    """Return what a job waits for, and what the parent does: ``job 12 to finish, which is running``."""
+    element = fate.elements.get(one.element) if one.element is not None else None
+    after = f" and {one.delay / 60:g} minutes to pass" if one.delay else ""
+    return f"{one.title} to {condition_words(one.condition)}{after}, which {outcome_words(element or fate)}"
+
+
+def became_words(one: JobDependency, fate: ParentOutcome) -> str:
+    """Return what has become of the parent of a dependency: ``element 3 of job 12 is running``."""
+    element = fate.elements.get(one.element) if one.element is not None else None
+    return f"{one.title} {outcome_words(element or fate)}"
+
+
+def set_awaited(
+    cluster: ClusterState,
+    record: JobRecord,
+    awaited: AwaitedParents | e.JobSubmitted | e.JobValidated | e.JobRequeued,
+) -> None:
     """Set the dependencies that are still open; the others are satisfied, but a requeue may reopen them."""
-    record.waits_for = awaited
-    wanted = parents(cluster.spec(record))
-    record.satisfied = tuple(parent for parent in wanted if parent not in awaited) if wanted else ()
-
-
-def update_children(cluster: ClusterState, parent: JobRecord) -> None:
-    """Apply the state of a parent to its children: satisfy their conditions, or reopen them if not started.
-
-    The engine attends to those that can never start any more.
-    """
-    children = cluster.children.get(parent.id)
-    if children is None:
-        return
-    fate = outcome_of(parent)
-    for job in sorted(children):
-        child = cluster.jobs[job]
-        spec = decode_spec(child.spec)
-        if all_met(spec, parent.id, fate) == (parent.id in child.waits_for):
-            cluster.dequeue(child)
-            set_awaited(cluster, child, _changed(spec, child, parent.id))
-            cluster.enqueue(child)
-            cluster.agenda.children_released = True
-        if any(hopeless(spec, {parent.id: fate})):
-            cluster.agenda.dirty_jobs.add(child.id)
-
-
-def _changed(spec: JobSpec, child: JobRecord, parent: int) -> tuple[int, ...]:
-    """Return what the child waits for when that has changed for this parent, in the order of its spec."""
-    waiting = {parent}.symmetric_difference(child.waits_for)
-    known = dict.fromkeys((*parents(spec), *child.waits_for))
-    return tuple(awaited for awaited in known if awaited in waiting)
+    start = awaited.start_after
+    record.waits_for, record.start_after = awaited.waits_for, None
+    if start is not None and start > cluster.usage.now:
+        record.start_after = start
+    spec = cluster.spec(record)
+    wanted = parents(spec)
+    if spec.any_dependency:
+        record.satisfied = awaited.satisfied
+        record.spare = tuple(one for one in wanted if one not in (*awaited.waits_for, *awaited.satisfied))
+    else:
+        record.satisfied, record.spare = tuple(one for one in wanted if one not in awaited.waits_for), ()
+    record.elements = tuple(
+        {(one.job, one.element): 0 for one in spec.dependencies if one.element is not None}
+    )

@@ -6,14 +6,14 @@ from msgspec.structs import asdict, replace
 
 from headnode.core.filtering import ActivationVerdict
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec, parents
+from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_runnable
 from headnode.core.model.quantities import Instant, JobId, Seconds
 from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.depend import ParentOutcome, waits
+from headnode.core.state.depend import ParentOutcome, set_awaited, waits
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import FilterReply, JobRecord, decode_spec
 from headnode.core.state.job_request import check_end_by, last_start
@@ -84,6 +84,7 @@ def validate(cluster: ClusterState, command: ValidateJob, now: Instant) -> list[
     if spec.project != before.project:
         cluster.limit_index.check_submission([("", spec.project)])
     what = changes(before, spec)
+    awaited = waits(cluster, spec, command.parents, record.id, record.owner)
     return [
         e.JobValidated(
             at=now,
@@ -91,8 +92,10 @@ def validate(cluster: ClusterState, command: ValidateJob, now: Instant) -> list[
             spec=encoded if what else b"",
             changed=", ".join(what),
             filters=command.filters,
-            waits_for=waits(cluster, spec, command.parents, record.id, record.owner),
+            waits_for=awaited.waits_for,
             awaiting=awaiting(cluster, spec, command.parents, record.id),
+            satisfied=awaited.satisfied,
+            start_after=awaited.start_after,
         )
     ]
 
@@ -182,8 +185,7 @@ def job_validated(cluster: ClusterState, event: e.JobValidated) -> None:
         record.describe(event.spec, spec)
     spec = cluster.written(record)
     record.unvalidated = False
-    record.waits_for = event.waits_for
-    record.satisfied = tuple(parent for parent in parents(spec) if parent not in event.waits_for)
+    set_awaited(cluster, record, event)
     record.hold_until, record.last_start = spec.hold_until, last_start(spec)
     cluster.move(record, state)
     await_instances(cluster, record, event.awaiting)

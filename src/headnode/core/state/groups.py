@@ -6,8 +6,9 @@ from enum import StrEnum
 from msgspec.structs import replace
 
 from headnode.core.model.bounds import TASKS_OF_JOB
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest, Refused
-from headnode.core.model.job import DEPENDENCY_FIELDS, DependencyLink, JobSpec, parents
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, parents
 from headnode.core.model.job_checks import check_job
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.user import User

@@ -258,3 +258,34 @@ class ResourceIndex:
     def resource_of(self, job: JobId) -> str:
         """Return the resource where a job is."""
         return started_run(self._jobs[job]).resource
+
+
+def note_children(
+    children: dict[int, set[JobId]], of_elements: dict[int, dict[int, set[JobId]]], record: JobRecord
+) -> None:
+    """Note which jobs, and which elements of them, a queued job depends on."""
+    for parent in record.parents:
+        children.setdefault(parent, set()).add(record.id)
+    for parent, number in record.elements:
+        of_elements.setdefault(parent, {}).setdefault(number, set()).add(record.id)
+
+
+def drop_children(
+    children: dict[int, set[JobId]], of_elements: dict[int, dict[int, set[JobId]]], record: JobRecord
+) -> None:
+    """Forget what `note_children` noted."""
+    for parent in record.parents:
+        _leave(children, parent, record.id)
+    for parent, number in record.elements:
+        numbers = of_elements.get(parent, {})
+        _leave(numbers, number, record.id)
+        if not numbers:
+            of_elements.pop(parent, None)
+
+
+def _leave(groups: dict[int, set[JobId]], key: int, job: JobId) -> None:
+    """Remove a job from one of the groups, and the group if nothing is left of it."""
+    group = groups.get(key, set())
+    group.discard(job)
+    if not group:
+        groups.pop(key, None)

@@ -10,7 +10,7 @@ from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import TaskType
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.corresponding import Spans, instance_of, of_spans, overlap, sweeps_of, waiting_in
+from headnode.core.state.corresponding import Spans, of_spans, overlap, sweeps_of, waiting_in
 from headnode.core.state.depend import ParentOutcome, outcome_words
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import InstancesAwaiting
@@ -134,7 +134,7 @@ def follow(cluster: ClusterState, parent: JobRecord, ended: Sequence[e.InstanceE
         if how.state != "finished" or task.kind is not TaskType.SWEEP:
             continue
         number = task.value(how.instance)
-        same = ((instance_of(other, number), finished) for other, finished in sweeps)
+        same = ((other.instance_of(number), finished) for other, finished in sweeps)
         if all(instance is None or instance in finished for instance, finished in same):
             done.append(number)
     if not done:
@@ -142,7 +142,7 @@ def follow(cluster: ClusterState, parent: JobRecord, ended: Sequence[e.InstanceE
     for job in sorted(cluster.followers[parent.id]):
         child = cluster.jobs[job]
         free = {
-            index: [at for number in done if (at := instance_of(task, number)) is not None]
+            index: [at for number in done if (at := task.instance_of(number)) is not None]
             for index, task in enumerate(spec_of(child).tasks)
             if task.kind is TaskType.SWEEP
         }

@@ -257,11 +257,16 @@ def _weighted_rate(cluster: ClusterState, record: JobRecord, request: JobRequest
 
 def _check_children(cluster: ClusterState) -> None:
     wanted: dict[int, set[JobId]] = {}
+    elements: dict[int, dict[int, set[JobId]]] = {}
     for record in cluster.jobs.values():
         if record.state is JobState.QUEUED:
-            for parent in (*record.waits_for, *record.satisfied):
+            for parent in record.parents:
                 wanted.setdefault(parent, set()).add(record.id)
+            for parent, number in record.elements:
+                elements.setdefault(parent, {}).setdefault(number, set()).add(record.id)
     _must(cluster.children == wanted, "children {}, should be {}", cluster.children, wanted)
+    of_elements = cluster.element_children
+    _must(of_elements == elements, "children of elements {}, should be {}", of_elements, elements)
     followers: dict[int, set[JobId]] = {}
     for record in cluster.jobs.values():
         for task in record.run.tasks if record.run is not None else ():

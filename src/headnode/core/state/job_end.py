@@ -10,21 +10,23 @@ from headnode.core.model.errors import Broken, WrongState
 from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import check_runnable
 from headnode.core.model.quantities import Instant, JobId
+from headnode.core.model.task import TaskSpec
 from headnode.core.state import job_events as e
 from headnode.core.state import job_record as suspension
 from headnode.core.state import modify as c
 from headnode.core.state import task_progress as instances
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.depend import set_awaited, update_children, waits
+from headnode.core.state.depend import set_awaited, waits
 from headnode.core.state.events import Event, JobsPurged
 from headnode.core.state.job_record import (
     JobRecord,
     JobRun,
     RunEnd,
-    canceled_untouched,
+    TaskProgress,
     decode_record,
     encode_record,
+    not_begun,
 )
 from headnode.core.state.job_request import check_end_by
 from headnode.core.state.modify import living_or_archived_job
@@ -77,15 +79,17 @@ def _submitted_again(
     from headnode.core.state.revive import revived_with_parent  # few jobs run again
 
     by = command.by.name
-    waits_for = waits(cluster, spec, command.parents, record.id, record.owner)
+    awaited = waits(cluster, spec, command.parents, record.id, record.owner)
     events: list[Event] = [
         e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=by),
         e.JobRequeued(
             at=now,
             job=record.id,
             by=by,
-            waits_for=waits_for,
+            waits_for=awaited.waits_for,
             awaiting=awaiting(cluster, spec, command.parents, record.id),
+            satisfied=awaited.satisfied,
+            start_after=awaited.start_after,
         ),
         *revived_with_parent(cluster, record, command.skipped, command.parents, by, now),
     ]
@@ -149,7 +153,10 @@ def job_ended(cluster: ClusterState, event: e.JobEnded) -> None:
         decided.skipped_jobs += (event.job,)
     cluster.move(record, state)
     _to_archive(cluster, record)
-    update_children(cluster, record)
+    if record.id in cluster.children:
+        from headnode.core.state.children import update_children  # few jobs have children
+
+        update_children(cluster, record)
     if record.id in cluster.followers:
         from headnode.core.state.instance_waits import parent_over  # of few jobs
 
@@ -178,16 +185,20 @@ def job_requeued(cluster: ClusterState, event: e.JobRequeued) -> None:
     _wait_again(cluster, record, event)
     await_instances(cluster, record, event.awaiting)
     _back_in_queue(cluster, record, run, state, event.message)
-    update_children(cluster, record)
+    if record.id in cluster.children:
+        from headnode.core.state.children import update_children  # few jobs have children
+
+        update_children(cluster, record)
 
 
 def _wait_again(cluster: ClusterState, record: JobRecord, event: e.JobRequeued) -> None:
     """Set the dependencies of a requeued job: all of an ended job; of a running one, only the open ones."""
     record.skipped, record.skipped_jobs = False, ()
     if record.state.is_final:
-        set_awaited(cluster, record, event.waits_for)
+        set_awaited(cluster, record, event)
     else:
-        record.waits_for, record.satisfied = event.waits_for, ()
+        record.forget_parents()
+        record.waits_for = event.waits_for
 
 
 def job_returned(cluster: ClusterState, event: e.JobAutoRequeued) -> None:
@@ -211,6 +222,13 @@ def _back_in_queue(
     record.message, record.filter_reply, record.placement = message, None, None
     cluster.move(record, state)
     cluster.enqueue(record)
+
+
+def canceled_untouched(task: TaskSpec) -> TaskProgress:
+    """Return the progress of a task of a job whose run has no tasks (`TasksCanceled`)."""
+    progress = not_begun(task)
+    progress.queued, progress.canceled = progress.canceled, progress.queued
+    return progress
 
 
 def job_revived(cluster: ClusterState, event: e.JobUnarchived) -> None:

@@ -70,6 +70,9 @@ class JobModified(JobEvent, frozen=True, gc=False, tag="JobModified"):
     spec: bytes
     by: str = ""
     changed: str = ""  # the names of what changed, for the history
+    waits_for: tuple[int, ...] | None = None  # of a queued job; None: its dependencies have not changed
+    satisfied: tuple[int, ...] = ()  # this and what follows as in `JobSubmitted`
+    start_after: Instant | None = None
 
 
 class JobSubmitted(JobEvent, frozen=True, gc=False, tag="JobSubmitted"):
@@ -84,6 +87,8 @@ class JobSubmitted(JobEvent, frozen=True, gc=False, tag="JobSubmitted"):
     privileged: bool = False  # an administrator submitted it
     host: str = ""  # from which it was submitted: its name, or its address
     awaiting: InstancesAwaiting = ()
+    satisfied: tuple[int, ...] = ()  # where any dependency is enough: the parents of which one is satisfied
+    start_after: Instant | None = None  # when the delay after the start of a parent is over
 
 
 class JobValidated(JobEvent, frozen=True, gc=False, tag="JobValidated"):
@@ -94,6 +99,8 @@ class JobValidated(JobEvent, frozen=True, gc=False, tag="JobValidated"):
     filters: tuple[str, ...] = ()  # those that it passed
     waits_for: tuple[int, ...] = ()
     awaiting: InstancesAwaiting = ()
+    satisfied: tuple[int, ...] = ()  # this and what follows as in `JobSubmitted`
+    start_after: Instant | None = None
 
 
 class FilterAnswered(JobEvent, frozen=True, gc=False, tag="FilterAnswered"):
@@ -347,6 +354,8 @@ class JobRequeued(JobEvent, frozen=True, gc=False, tag="JobRequeued"):
     message: str = ""
     waits_for: tuple[int, ...] = ()  # jobs of which something must come true first
     awaiting: InstancesAwaiting = ()
+    satisfied: tuple[int, ...] = ()  # this and what follows as in `JobSubmitted`
+    start_after: Instant | None = None
 
 
 class JobAutoRequeued(JobEvent, frozen=True, gc=False, tag="JobAutoRequeued"):

@@ -241,6 +241,9 @@ class JobRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     submit_host: str = ""  # from which it was submitted; "" until it is
     placement: Placement | None = None  # of several places that it named, the one that was chosen
     recurring: RecurringOrigin | None = None  # the recurring job that made it, and the time it stands for
+    spare: tuple[int, ...] = ()  # of a job for which any dependency is enough: parents it can do without
+    elements: tuple[tuple[int, int], ...] = ()  # of jobs that it depends on, with the number of each
+    start_after: Instant | None = None  # when the delay after the start of a parent is over
 
     @property
     def turn(self) -> QueuePosition:
@@ -250,6 +253,16 @@ class JobRecord(msgspec.Struct, gc=False, forbid_unknown_fields=True):
     def describe(self, encoded: bytes, spec: JobSpec) -> None:
         """Take another description, and what the record has of it for itself."""
         self.spec, self.priority, self.group = encoded, spec.priority, spec.job_group
+
+    @property
+    def parents(self) -> tuple[int, ...]:
+        """The jobs whose progress may change whether it may start."""
+        return (*self.waits_for, *self.satisfied, *self.spare)
+
+    def forget_parents(self) -> None:
+        """Note that nothing is to be waited for any more."""
+        self.waits_for = self.satisfied = self.spare = self.elements = ()
+        self.start_after = None
 
     @property
     def is_elsewhere(self) -> bool:
@@ -354,13 +367,6 @@ def decode_record(data: bytes | msgspec.Raw) -> JobRecord:
 def untouched(spec: JobSpec) -> list[TaskProgress]:
     """Return the progress of tasks none of which has run."""
     return [not_begun(task) for task in spec.tasks]
-
-
-def canceled_untouched(task: TaskSpec) -> TaskProgress:
-    """Return the progress of a task of a job whose run has no tasks (`TasksCanceled`)."""
-    progress = not_begun(task)
-    progress.queued, progress.canceled = progress.canceled, progress.queued
-    return progress
 
 
 def not_begun(task: TaskSpec) -> TaskProgress:

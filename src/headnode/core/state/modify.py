@@ -18,7 +18,7 @@ from headnode.core.state import job_events as e
 from headnode.core.state import job_request as suspension
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.depend import ParentOutcome
+from headnode.core.state.depend import AwaitedParents, ParentOutcome, set_awaited
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import (
     JobRecord,
@@ -81,6 +81,10 @@ WHEN_RUNNING = fields_that(RUNNING, OPTIONS_OF_JOBS)
 """The fields of a running job that may change."""
 
 
+WAITS = frozenset({"parents", "after_failure", "after_exit", "after_start", "dependencies", "any_dependency"})
+"""The fields with dependencies that a queued job may change."""
+
+
 def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Event]:
     """Replace a job's description where its state allows it."""
     record = living_or_archived_job(cluster, command)
@@ -102,6 +106,10 @@ def modify(cluster: ClusterState, command: ModifyJob, now: Instant) -> list[Even
     modified = e.JobModified(
         at=now, job=record.id, spec=encoded, by=command.by.name, changed=", ".join(command.fields)
     )
+    if record.state is JobState.QUEUED and not WAITS.isdisjoint(command.fields):
+        from headnode.core.state.children import with_dependencies  # few jobs wait for others
+
+        modified = with_dependencies(cluster, record, spec, command.parents, modified)
     if record.state in (JobState.FAILED, JobState.CANCELED):
         revived = e.JobUnarchived(at=now, job=record.id, record=encode_record(record), by=command.by.name)
         configured = e.JobConfiguring(at=now, job=record.id, by=command.by.name)
@@ -346,6 +354,8 @@ def job_modified(cluster: ClusterState, event: e.JobModified) -> None:
         cluster.dequeue(record)
     spec = decode_spec(event.spec)
     record.describe(event.spec, spec)
+    if event.waits_for is not None:
+        set_awaited(cluster, record, AwaitedParents(event.waits_for, event.satisfied, event.start_after))
     filters.forget_offer(record)
     if record.run is not None:
         known, taken = len(record.run.tasks), spec_of(record)

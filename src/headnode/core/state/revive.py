@@ -10,7 +10,14 @@ from headnode.core.model.quantities import Instant, JobId
 from headnode.core.model.value_checks import find_cycle
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.depend import ParentOutcome, all_met, hopeless, of_same_name, outcome_of
+from headnode.core.state.depend import (
+    ParentOutcome,
+    awaited_of,
+    elements_of,
+    hopeless,
+    of_same_name,
+    outcome_of,
+)
 from headnode.core.state.events import Event
 from headnode.core.state.job_record import JobRecord, decode_spec, encode_record
 from headnode.core.state.job_request import check_end_by
@@ -41,16 +48,16 @@ def revived_with_parent(
     records = {one.id: one for one in skipped}
     names: dict[tuple[str, str], list[int]] = {}  # the jobs that come back, by owner and name
     for job, spec in sorted(specs.items()):
-        waiting = tuple(one for one in parents(spec) if not all_met(spec, one, fates[one]))
+        awaited = awaited_of(spec, fates)
         back_before = names.setdefault((records[job].owner, spec.name), [])
         if spec.singleton:
             others = (*of_same_name(cluster, spec, job, records[job].owner), *back_before)
-            waiting = tuple(dict.fromkeys((*waiting, *others)))
+            awaited = awaited._replace(waits_for=tuple(dict.fromkeys((*awaited.waits_for, *others))))
         back_before.append(job)
         message = f"job {parent.id} runs again"
         yield e.JobUnarchived(at=now, job=job, record=encode_record(records[job]), by=by)
-        awaiting = _awaiting(cluster, spec, fates, parent)
-        yield e.JobRequeued(at=now, job=job, by=by, message=message, waits_for=waiting, awaiting=awaiting)
+        back_again = e.JobRequeued(at=now, job=job, by=by, message=message, **awaited._asdict())
+        yield replace(back_again, awaiting=_awaiting(cluster, spec, fates, parent))
 
 
 def _awaiting(
@@ -84,10 +91,14 @@ def _outcomes(
 ) -> dict[int, ParentOutcome]:
     """Return what has become of each job that these wait for, as if all of these were queued."""
     fates = dict(outcomes)
+    numbers: dict[int, set[int]] = {}
+    for spec in specs.values():
+        for parent in parents(spec):
+            numbers.setdefault(parent, set()).update(elements_of(spec, parent))
     for awaited in {parent for spec in specs.values() for parent in parents(spec, of_instances=True)}:
         alive = cluster.jobs.get(JobId(awaited)) or cluster.agenda.for_archive.get(JobId(awaited))
         if alive is not None and alive.id not in outcomes:
-            fates[awaited] = outcome_of(alive)
+            fates[awaited] = outcome_of(alive, numbers.get(awaited, ()))
     return fates | dict.fromkeys(specs, ParentOutcome(JobState.QUEUED))
 
 
@@ -111,6 +122,6 @@ def _circle(cluster: ClusterState, specs: Mapping[JobId, JobSpec]) -> list[int]:
         job = ahead.pop()
         record = cluster.jobs.get(JobId(job))
         if job not in graph and record is not None:
-            graph[job] = (*record.waits_for, *record.satisfied)
+            graph[job] = record.parents
             ahead += graph[job]
     return find_cycle(graph)

@@ -15,7 +15,6 @@ from headnode.core.state import preempt as preemption
 from headnode.core.state import suspension_events as sj
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.depend import update_children
 from headnode.core.state.events import Event
 from headnode.core.state.hooks import readies_nodes
 from headnode.core.state.job_events import NodeCores
@@ -252,14 +251,18 @@ def job_started(cluster: ClusterState, event: e.JobStarted) -> None:
     run.stages, run.staged_since, run.staged_time = False, None, Seconds(0.0)
     run.refused = {}
     hooks.wait_for_prologs(run, event.prolog)
-    record.hold_until, record.satisfied, record.filter_reply = None, (), None
+    record.hold_until, record.filter_reply = None, None
+    record.forget_parents()
     job_request.set_limits(run, spec_of(record))
     cluster.move(record, state)
     if run.resource:
         cluster.open_elsewhere(record)
         return
     cluster.open_run(record)
-    update_children(cluster, record)
+    if record.id in cluster.children:
+        from headnode.core.state.children import update_children  # few jobs have children
+
+        update_children(cluster, record)
 
 
 def clear_hold(record: JobRecord) -> None:

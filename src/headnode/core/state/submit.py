@@ -12,7 +12,7 @@ from headnode.core.model.user import User
 from headnode.core.state import job_events as e
 from headnode.core.state.cluster_state import ClusterState
 from headnode.core.state.command import Command
-from headnode.core.state.depend import ParentOutcome, set_awaited, update_children, waits
+from headnode.core.state.depend import ParentOutcome, set_awaited, waits
 from headnode.core.state.events import Event
 from headnode.core.state.hold import may_hold
 from headnode.core.state.job_events import JobCreated
@@ -170,13 +170,16 @@ def submission(
     may_hold(command.by, spec.holds, ("holds",))
     check_privileges(spec, command.by)
     check_runnable(spec)
+    awaited = waits(cluster, spec, command.parents, command.job, owner, beside, same_name)
     return e.JobSubmitted(
         at=now,
         job=command.job,
         order=cluster.next_order + place,
         by=command.by.name,
-        waits_for=waits(cluster, spec, command.parents, command.job, owner, beside, same_name),
+        waits_for=awaited.waits_for,
         awaiting=awaiting(cluster, spec, command.parents, command.job, beside),
+        satisfied=awaited.satisfied,
+        start_after=awaited.start_after,
         privileged=command.by.administrator,
         validating=bool(submission_filters(cluster, spec)),
         host=command.by.host,
@@ -314,7 +317,7 @@ def job_submitted(cluster: ClusterState, event: e.JobSubmitted) -> None:
     record.unvalidated = event.validating
     record.submitted = record.created if event.at == record.created else event.at  # one object for both
     record.privileged, record.submit_host = event.privileged, cluster.shared(event.host)
-    set_awaited(cluster, record, event.waits_for)
+    set_awaited(cluster, record, event)
     spec = cluster.written(record)
     record.hold_until, record.last_start = spec.hold_until, last_start(spec)
     if spec.holds:
@@ -333,16 +336,14 @@ def job_configured(cluster: ClusterState, event: e.JobConfiguring) -> None:
     record = cluster.job(event.job)
     state = job_target(record.state, event)
     record.run = _fresh_run(cluster, record)
-    record.waits_for, record.satisfied, record.skipped, record.skipped_jobs, record.message = (
-        (),
-        (),
-        False,
-        (),
-        "",
-    )
+    record.forget_parents()
+    record.skipped, record.skipped_jobs, record.message = False, (), ""
     record.filter_reply = None
     cluster.move(record, state)
-    update_children(cluster, record)
+    if record.id in cluster.children:
+        from headnode.core.state.children import update_children  # few jobs have children
+
+        update_children(cluster, record)
 
 
 def _fresh_run(cluster: ClusterState, record: JobRecord) -> JobRun | None:

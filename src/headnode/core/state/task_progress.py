@@ -1,14 +1,14 @@
 """How the instances of tasks go on: dispatched, started, stopping, ended, queued again."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from headnode.core.model.errors import Broken
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.ranges import Ranges
+from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state import job_events as e
 from headnode.core.state import prep_release as stays
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.depend import update_children
 from headnode.core.state.events import InstancesHanded
 from headnode.core.state.job_record import (
     InstanceWaits,
@@ -16,6 +16,7 @@ from headnode.core.state.job_record import (
     JobRun,
     LiveAttempt,
     TaskProgress,
+    spec_of,
     started_run,
     untouched,
 )
@@ -93,6 +94,10 @@ def instances_started(cluster: ClusterState, event: e.InstancesStarted) -> None:
         graph.lines.last(live.placement, begun.task - 1, begun.instance)
         if not run.resource:
             cluster.start_failures.started(live.placement[0][0], record.owner, event.at)
+    if record.id in cluster.element_children:
+        _tell_children(
+            cluster, record, [(begun.task, ((begun.instance, begun.instance),)) for begun in event.started]
+        )
     if run.resource and run.started is None:
         cluster.move(record, state)
         _first_start(cluster, record, run, event)
@@ -104,7 +109,10 @@ def _first_start(cluster: ClusterState, record: JobRecord, run: JobRun, event: e
     run.started, run.starts = min(begun.at for begun in event.started), run.starts + 1
     set_limits(run, cluster.spec(record))
     cluster.agenda.set_deadline(record.id, run.deadline)
-    update_children(cluster, record)
+    if record.id in cluster.children:
+        from headnode.core.state.children import update_children  # few jobs have children
+
+        update_children(cluster, record)
 
 
 def instances_handed(cluster: ClusterState, event: InstancesHanded) -> None:
@@ -157,6 +165,8 @@ def instances_ended(cluster: ClusterState, event: e.InstancesEnded) -> None:
         from headnode.core.state.instance_waits import follow  # few jobs have others that wait so
 
         follow(cluster, record, event.ended)
+    if record.id in cluster.element_children:
+        _tell_children(cluster, record, [(how.task, ((how.instance, how.instance),)) for how in event.ended])
     keep_limit(cluster, record, run, event.at)
     for index in changed:
         graph.task_changed(index)
@@ -231,7 +241,42 @@ def task_canceled(cluster: ClusterState, event: e.InstancesCanceled) -> None:
             progress.withdrawn.add_span(first, last)
     if partly_blocked:
         _sort_in_queue(cluster, record)
+    _tell_children(cluster, record, [(event.task, event.spans)])
     cluster.agenda.dirty_jobs.add(event.job)
+
+
+def _tell_children(
+    cluster: ClusterState, record: JobRecord, changed: Sequence[tuple[int, Sequence[tuple[int, int]]]]
+) -> None:
+    """Tell the jobs that wait for elements that these have gone on: of each task, its number and spans."""
+    awaited = cluster.element_children.get(record.id)
+    if awaited is None:
+        return
+    tasks = spec_of(record).tasks
+    numbers = {
+        number for task, spans in changed for number in _numbers_among(tasks[task - 1], spans, awaited)
+    }
+    if numbers:
+        from headnode.core.state.children import update_children  # few jobs wait for elements
+
+        update_children(cluster, record, numbers)
+
+
+def _numbers_among(
+    task: TaskSpec, spans: Sequence[tuple[int, int]], awaited: Collection[int]
+) -> Iterator[int]:
+    """Yield which of these numbers the instances in the spans have.
+
+    Cost:  O(numbers) for a span of more instances than that, else O(instances).
+    """
+    if task.kind is not TaskType.SWEEP:
+        return
+    for first, last in spans:
+        if last - first < len(awaited):
+            yield from (one for at in range(first, last + 1) if (one := task.value(at)) in awaited)
+        else:
+            found = ((one, task.instance_of(one)) for one in awaited)
+            yield from (one for one, at in found if at is not None and first <= at <= last)
 
 
 def _is_partly_blocked(record: JobRecord) -> bool:
@@ -259,6 +304,7 @@ def tasks_canceled(cluster: ClusterState, event: e.TasksCanceled) -> None:
     run = started_run(record)
     for task, spans in event.tasks:
         _leave_queue(cluster, record, task - 1, spans, run.tasks[task - 1].canceled)
+    _tell_children(cluster, record, event.tasks)
     cluster.agenda.dirty_jobs.add(event.job)
 
 
@@ -302,6 +348,7 @@ def task_requeued(cluster: ClusterState, event: e.InstancesRequeued) -> None:
         over = _state_of(progress, first, last)
         instance_target(over, event, TaskState.QUEUED)
         _again(progress, over, first, last)
+    _tell_children(cluster, record, [(event.task, event.spans)])
     graph = cluster.graphs.get(event.job)
     if graph is not None:
         graph.work_out()

@@ -77,13 +77,49 @@ _TERMS: "Mapping[str, tuple[str, Callable[[str], str]]]" = {
 }
 
 
+def _dependency_terms(text: str) -> "dict[str, str]":
+    """Return the terms of all dependencies of a job: those that it had before are replaced.
+
+    Raises:  ProgramRefusal.
+    """
+    from headnode.core.formats.batch.dependencies import read_slurm
+    from headnode.core.formats.batch.draft import BatchDraft
+    from headnode.core.formats.batch.lines import BatchSystem
+    from headnode.core.formats.hpc_values import format_dependencies
+
+    draft = BatchDraft(BatchSystem.SLURM)
+    try:
+        if text:
+            read_slurm(draft, OptionPlace(SourceText(text), 0, "Dependency", []), text)
+    except BadRequest as error:
+        raise ProgramRefusal(f"Job dependency problem: {error.what}; {error.fix}", prefix="bare") from None
+    if draft.job.get("singleton") or draft.job.get("after_corresponding"):
+        what = "singleton and aftercorr are set when the job is submitted"
+        raise ProgramRefusal(f"Job dependency problem: {what}", prefix="bare")
+    ids = {name: ",".join(map(str, draft.job.get(field, ()))) for name, field in _IDS.items()}
+    others = format_dependencies(draft.job.get("dependencies", ()))
+    any_one = str(bool(draft.job.get("any_dependency"))).lower()
+    return {**ids, "dependencies": others, "anydependency": any_one}
+
+
+_IDS = {
+    "parentjobids": "parents",
+    "afterfailure": "after_failure",
+    "afterexit": "after_exit",
+    "afterstart": "after_start",
+}
+
+
 def terms_of(parameters: "Mapping[str, str]") -> "dict[str, str]":
     """Return the terms of what is to change.
 
     Raises:  ProgramRefusal for what cannot be changed.
     """
-    found = {}
+    found: dict[str, str] = {}
     for name, value in parameters.items():
+        if name == "dependency":
+            found |= _dependency_terms(value)
+            continue
         if name not in _TERMS:
             raise unknown_parameter(f"{name}={value}")
         term, convert = _TERMS[name]

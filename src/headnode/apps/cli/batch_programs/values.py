@@ -6,6 +6,7 @@ Source:  Slurm, squeue(1), "--Format"; sacct(1), "Job Accounting Fields".
 
 import time
 
+from headnode.apps.cli.batch_programs.dependencies import dependency
 from headnode.apps.cli.batch_programs.rows import COMMAND_ENDED, SHORT_STATES, BatchRow
 from headnode.apps.cli.batch_programs.words import number_of
 
@@ -238,17 +239,6 @@ def _file(row: BatchRow, key: str) -> str | None:
     if row.job["array"]:
         named = named.replace("*", number)
     return named if named.startswith("/") else f"{_directory(row)}/{named}"
-
-
-def dependency(row: BatchRow) -> str | None:
-    """Return the jobs that it waits for: ``afterok:1(unfulfilled)``."""
-    kinds = {"OnSuccess": "afterok", "OnFailure": "afternotok", "OnExit": "afterany", "OnStart": "after"}
-    found = [
-        f"{kinds.get(each['condition'], 'after')}:{each['job']}(unfulfilled)"
-        for each in row.source.detail(row.id)["dependencies"]
-        if each["status"] != "met"
-    ]
-    return ",".join(found) or None
 
 
 def exit_code(row: BatchRow) -> tuple[int, int]:

@@ -197,7 +197,9 @@ def _course(job: "Job") -> dict[str, str]:
         "Holds": "\n".join(_hold(hold) for hold in job.get("holds") or ()),
         "Suspended Since": instant(job.get("suspended_since")),
         "Suspended For": duration(job["suspended_for"]) if job.get("suspended_for") else "",
-        "Depends On": "\n".join(_dependency(one) for one in job.get("dependencies") or ()),
+        ("Depends On Any Of" if job.get("any_dependency") else "Depends On"): "\n".join(
+            _dependency(one) for one in job.get("dependencies") or ()
+        ),
         "Needed By": "\n".join(_dependency(one) for one in job.get("dependents") or ()),
         "Prolog On": ", ".join(job.get("preparing") or ()),
         "Epilog On": ", ".join(job.get("cleaning") or ()),
@@ -252,9 +254,11 @@ def _dependency(dependency: "Mapping[str, Any]") -> str:
     """Return a job that one depends on, or that depends on it: ``job 12 "prepare", OnSuccess: Running``."""
     name = f' "{dependency["name"]}"' if dependency["name"] else ""
     waits = ", still waited for" if dependency.get("status") == "open" else ""
-    return (
-        f"job {dependency['job']}{name}, {dependency['condition']}: {dependency['state'] or 'unknown'}{waits}"
-    )
+    number, delay = dependency.get("element"), dependency.get("delay")
+    element = "" if number is None else f"element {number} of "
+    later = f" and {delay / 60:g} minutes" if delay else ""
+    state = dependency["state"] or "unknown"
+    return f"{element}job {dependency['job']}{name}, {dependency['condition']}{later}: {state}{waits}"
 
 
 def _delivered(used: "Mapping[str, Any] | None", took: float | None) -> dict[str, str]:

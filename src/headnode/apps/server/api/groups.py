@@ -10,8 +10,9 @@ from headnode.apps.server.api.verbs import OVERSEES, READS, verb
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.fidelity import Fidelity, ReportItem
+from headnode.core.model.dependency import Condition, JobDependency, NamedParent
 from headnode.core.model.errors import NotFound, Refused
-from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, JobSpec, NamedParent
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec
 from headnode.core.model.quantities import JobId
 from headnode.core.model.user import Receipt, User
 from headnode.core.state.depend import dependency_state, every_dependency, outcome_of
@@ -135,27 +136,27 @@ def _stop_command(by: User, job: JobId, request: w.StopGroupRequest, outcome: Ou
 
 def dependencies_of(context: ServerContext, job: FoundJob) -> list[DependencyObject]:
     """Return what a job waits for or has waited for."""
-    return [
-        _dependency(context, job.record, parent, condition)
-        for parent, condition in every_dependency(job.spec, job.record.waits_for)
-    ]
+    return [_dependency(context, job.record, one) for one in every_dependency(job.spec, job.record.waits_for)]
 
 
-def _dependency(
-    context: ServerContext, record: JobRecord, parent: int, condition: Condition
-) -> DependencyObject:
+def _dependency(context: ServerContext, record: JobRecord, one: JobDependency) -> DependencyObject:
     """Return one dependency of a job: the parent, the condition and its state."""
+    parent, condition = one.job, one.condition.value
+    delay = one.delay or None
     other = context.lookups.record(parent)
     if other is None:
-        return DependencyObject(parent, condition.value, name="", state="", status="")
-    spec = context.cluster.written(other)
-    stands = dependency_state(condition, outcome_of(other)).name.lower()
-    if condition is Condition.ON_CORRESPONDING:
+        return DependencyObject(parent, condition, "", "", "", one.element, delay)
+    name = context.cluster.written(other).name
+    fate = outcome_of(other, () if one.element is None else (one.element,))
+    stands = dependency_state(one, fate).name.lower()
+    if one.condition is Condition.ON_CORRESPONDING:
         if not record.state.is_final and record.submitted is not None:
             stands = "open" if parent in awaited_by_instances(record) else "met"
-    elif record.state.is_queued and parent not in record.waits_for:
+    elif record.state.is_queued and parent not in record.waits_for and not record.spare:
         stands = "met"  # what let a job go holds, whatever became of it since
-    return DependencyObject(parent, condition.value, spec.name, STATE_NAMES[other.state], stands)
+    element = fate.elements.get(one.element) if one.element is not None else None
+    state = STATE_NAMES[other.state if element is None else element.state]
+    return DependencyObject(parent, condition, name, state, stands, one.element, delay)
 
 
 def dependents_of(context: ServerContext, looked_up: FoundJob) -> list[DependentObject]:
@@ -170,9 +171,9 @@ def dependents_of(context: ServerContext, looked_up: FoundJob) -> list[Dependent
     for job, record in sorted(candidates.items()):
         spec = cluster.written(record)
         dependents += [
-            DependentObject(job, condition.value, spec.name, STATE_NAMES[record.state])
-            for parent, condition in every_dependency(spec, record.waits_for)
-            if parent == own.id
+            DependentObject(job, one.condition.value, spec.name, STATE_NAMES[record.state], one.element)
+            for one in every_dependency(spec, record.waits_for)
+            if one.job == own.id
         ]
     return dependents
 

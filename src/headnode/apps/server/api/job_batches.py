@@ -24,8 +24,9 @@ from headnode.apps.server.api.verbs import CREATES, verb, without_frames
 from headnode.apps.server.server_context import ServerContext
 from headnode.core.formats.fidelity import FidelityReport
 from headnode.core.model.bounds import NOTE, TASKS_OF_FILE
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import ErrorClass, HeadnodeError, NotAllowed, Refused
-from headnode.core.model.job import DependencyLink, JobSpec
+from headnode.core.model.job import JobSpec
 from headnode.core.model.user import Receipt, User
 from headnode.core.state.decide import REPEATED, decide
 from headnode.core.state.groups import CreateJobs

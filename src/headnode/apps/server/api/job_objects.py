@@ -14,13 +14,13 @@ from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, format_priority
 from headnode.core.model.task import RecurringOrigin, TaskSpec, TaskType, public_command
 from headnode.core.state.cluster_state import ClusterState
+from headnode.core.state.job_end import canceled_untouched
 from headnode.core.state.job_events import InstanceEnd
 from headnode.core.state.job_record import (
     JobHold,
     JobRecord,
     JobRun,
     TaskProgress,
-    canceled_untouched,
     not_begun,
     written_spec,
 )
@@ -121,6 +121,7 @@ def detailed_job(
         resource=spec.resource if record.placement is None else record.placement.resource,
         resource_jobs=ids_there(record),
         waits_for=list(record.waits_for),
+        any_dependency=spec.any_dependency,
         preparing=list(run.unready) if run else [],
         cleaning=list(run.cleaning) if run else [],
         **more,

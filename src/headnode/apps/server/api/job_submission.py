@@ -13,8 +13,9 @@ from headnode.adapters.notify.outbox import DeliverySettings
 from headnode.apps.server.server_context import ServerContext, SiteFeatures
 from headnode.core.formats.fidelity import Awareness, Fidelity, ReportItem, apply_awareness, parse_awareness
 from headnode.core.model.bounds import JOB_FILE, JOBS, TASKS, TASKS_OF_FILE, Bound
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest, NotFound, Refused
-from headnode.core.model.job import DependencyLink, JobRequest, JobSpec
+from headnode.core.model.job import JobRequest, JobSpec
 from headnode.core.model.job_checks import check_job
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import Instant

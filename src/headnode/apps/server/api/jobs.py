@@ -220,7 +220,7 @@ async def _changed_to(
         fields=fields,
         archived=archived,
         users=named,
-        parents=context.lookups.ended_parents(*(decode_spec(one.spec) for one in skipped)),
+        parents=context.lookups.ended_parents(spec, *(decode_spec(one.spec) for one in skipped)),
         skipped=skipped,
     )
     await context.ask(command)

@@ -35,7 +35,7 @@ from headnode.apps.server.explain.explain_job import (
 from headnode.apps.server.explain.queue_standing import queue_standing, reason_object
 from headnode.apps.server.job_lookup import FoundJob
 from headnode.apps.server.server_context import ServerContext
-from headnode.core.model.job import JobSpec, dependencies
+from headnode.core.model.job import JobSpec, all_dependencies
 from headnode.core.model.quantities import JobId, instant_text
 from headnode.core.model.resource import is_elsewhere
 from headnode.core.model.user import User
@@ -124,9 +124,9 @@ def _candidates(
     candidates = []
     for number, spec in enumerate(specs):
         inside = [
-            _wait(f"job {parent - first + 1} of the file to {condition_words(condition)}")
-            for parent, condition in dependencies(spec)
-            if parent >= first
+            _wait(f"job {one.job - first + 1} of the file to {condition_words(one.condition)}")
+            for one in all_dependencies(spec)
+            if one.job >= first
         ]
         waits = (*_waits(context, spec, submitted[number].waits_for), *inside)
         candidates.append(_DryRunJob(described.specs[number], waits, None, written))
@@ -163,7 +163,16 @@ def _refuse_change(context: ServerContext, by: User, job: FoundJob, spec: JobSpe
     if fields:
         archived = job.record if job.ended else None
         known = users_named(by, (spec,))
-        change = ModifyJob(by=by, job=job.record.id, spec=spec, fields=fields, archived=archived, users=known)
+        ended = context.lookups.ended_parents(spec)
+        change = ModifyJob(
+            by=by,
+            job=job.record.id,
+            spec=spec,
+            fields=fields,
+            archived=archived,
+            users=known,
+            parents=ended,
+        )
         decide(context.cluster, change, context.now())
     else:
         refuse_submitted(job)

@@ -12,7 +12,6 @@ from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.lines import LIMIT_OPTIONS
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
-from headnode.core.model.job import Condition, NamedParent
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.task import ResourceLimit
 
@@ -221,40 +220,6 @@ def _date(place: OptionPlace, text: str) -> Instant:
     except ValueError:
         place.refuse(f"{text[:60]!r} is not a date with a year", "write YEAR:MONTH:DAY:HOUR:MINUTE")
     return Instant(at.timestamp())
-
-
-_CONDITIONS: Final = {
-    "done": ("parents", Condition.ON_SUCCESS),
-    "exit": ("after_failure", Condition.ON_FAILURE),
-    "ended": ("after_exit", Condition.ON_EXIT),
-    "started": ("after_start", Condition.ON_START),
-}
-_TERM: Final = re.compile(
-    r"""(?:(\w+)\s*\(\s*)?(?:(\d+)(\[\*\])?|"([^"*\[\]]+)(\[\*\])?"|'([^'*\[\]]+)(\[\*\])?'"""
-    r"""|([A-Za-z][\w.-]*)(\[\*\])?)(\s*\))?"""
-)
-
-
-def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    """Read conditions that must all hold: ``done(12) && ended("mesh")``, ``done(12[*])``."""
-    for term in text.split("&&"):
-        match = _TERM.fullmatch(term.strip())
-        kind = (match and match[1]) or "done"
-        if match is None or kind not in _CONDITIONS or bool(match[1]) != bool(match[10]):
-            known = ", ".join(_CONDITIONS)
-            place.refuse(f"{term.strip()[:60]!r} is not supported", f"write {known}, joined by &&: done(12)")
-        field, condition = _CONDITIONS[kind]
-        if match[3] or match[5] or match[7] or match[9]:
-            if kind != "done":
-                place.refuse(f"{term.strip()[:60]!r} is not supported", "write done(12[*]) for each element")
-            field, condition = "after_corresponding", Condition.ON_CORRESPONDING
-        name = match[4] or match[6] or match[8]
-        if name:
-            named = NamedParent(name, condition=condition)
-            draft.job["named_parents"] = (*draft.job.get("named_parents", ()), named)
-        else:
-            draft.job[field] = (*draft.job.get(field, ()), place.number(match[2], 1))
-    place.report(_TRANSLATED, "the job waits for those jobs")
 
 
 _LIMITS: Final = {option: name for name, option in LIMIT_OPTIONS.items()}

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NoReturn
 
 import headnode.core.formats.batch.lsf as r
+from headnode.core.formats.batch.dependencies import read_lsf
 from headnode.core.formats.batch.draft import (
     BatchDraft,
     Reader,
@@ -269,7 +270,7 @@ BSUB_OPTIONS: Final[Mapping[str, ScriptOption]] = {
     "u": ScriptOption(job_field("email", "it is the address for messages")),
     "ul": ScriptOption(ignored("limits of the submitting shell are not passed"), argument=False),
     "v": ScriptOption(ignored("memory with swap is not limited")),
-    "w": ScriptOption(r.read_dependency),
+    "w": ScriptOption(read_lsf),
     "wa": ScriptOption(r.read_warning),
     "wt": ScriptOption(r.read_warning_time),
     "x": ScriptOption(r.read_exclusive, argument=False),

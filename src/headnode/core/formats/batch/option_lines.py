@@ -8,6 +8,12 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
+from headnode.core.formats.batch.dependencies import (
+    grid_engine_lines,
+    lsf_condition,
+    pbs_dependency,
+    slurm_dependency,
+)
 from headnode.core.formats.batch.gpus import grid_engine_gpus, lsf_gpus, lsf_span, slurm_gpus
 from headnode.core.formats.batch.lines import LIMIT_OPTIONS, BatchSystem
 from headnode.core.formats.batch.signal_lines import grid_engine_signal, lsf_signal, slurm_signal
@@ -15,7 +21,7 @@ from headnode.core.formats.batch.slurm_nodes import lines_of_nodes, lines_of_tas
 from headnode.core.formats.fidelity import Fidelity, LossReport
 from headnode.core.model import bounds
 from headnode.core.model.batch_variables import processors_of_process
-from headnode.core.model.job import Condition, JobSpec, UnitType
+from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 
@@ -45,24 +51,6 @@ _LAST_DATE: Final = bounds.TIME.most - 86_400  # later ones are in the year 1000
 
 def _date(at: Instant) -> datetime:
     return datetime.fromtimestamp(min(at, _LAST_DATE)).astimezone()
-
-
-_WHEN: Final = {
-    "parents": "afterok",
-    "after_failure": "afternotok",
-    "after_exit": "afterany",
-    "after_start": "after",
-    "after_corresponding": "aftercorr",
-}
-
-
-def _dependencies(spec: JobSpec) -> str:
-    """Return what the job waits for: ``afterok:1:2,afterany:3``."""
-    return ",".join(
-        ":".join([kind, *map(str, getattr(spec, field))])
-        for field, kind in _WHEN.items()
-        if getattr(spec, field)
-    )
 
 
 def _ranges(spec: JobSpec) -> str:
@@ -114,7 +102,7 @@ def _slurm(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
         "--time-min": _slurm_clock(spec.minimum_run_time) if spec.minimum_run_time else "",
         "--switches": _switches(spec, losses),
         "--mincpus": str(spec.minimum_processors_per_node or ""),
-        "--dependency": ",".join(filter(None, (_dependencies(spec), "singleton" if spec.singleton else ""))),
+        "--dependency": slurm_dependency(spec, losses),
         "--comment": spec.description,
         "--mail-user": spec.email,
         "--mail-type": ",".join(_mail(spec, "BEGIN", "END,FAIL")),
@@ -227,10 +215,7 @@ def _pbs_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterato
         if _at_once(spec, task):
             what = "maximum: PBS does not bound how many instances run at once"
             losses.add(Fidelity.NOT_SUPPORTED, "job", what)
-    if spec.after_corresponding:
-        what = "after_corresponding: PBS waits for whole jobs, so the job waits for all of each"
-        losses.add(Fidelity.APPROXIMATED, "job", what)
-    if when := _dependencies(spec).replace("aftercorr:", "afterok:"):
+    if when := pbs_dependency(spec, losses):
         yield f"-W depend={when}"
 
 
@@ -264,19 +249,7 @@ def _grid_engine_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) ->
             losses.add(Fidelity.NOT_SUPPORTED, "tasks", "Grid Engine has one range: the others are left out")
         if limit := _at_once(spec, task):
             yield f"-tc {limit}"
-    yield from _grid_engine_waits(spec, losses)
-
-
-def _grid_engine_waits(spec: JobSpec, losses: LossReport) -> Iterator[str]:
-    for field in ("parents", "after_failure", "after_start", "after_corresponding"):
-        if getattr(spec, field):
-            what = f"{field}: Grid Engine waits for the end of jobs, however it is"
-            losses.add(Fidelity.APPROXIMATED, "job", what)
-    ids = [job for field in _WHEN if field != "after_corresponding" for job in getattr(spec, field)]
-    if ids:
-        yield f"-hold_jid {','.join(map(str, ids))}"
-    if spec.after_corresponding:
-        yield f"-hold_jid_ad {','.join(map(str, spec.after_corresponding))}"
+    yield from grid_engine_lines(spec, losses)
 
 
 def _lsf(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
@@ -300,7 +273,7 @@ def _lsf(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterator[str]:
         ("-U", spec.reservation),
         ("-m", " ".join(spec.requested_nodes)),
         ("-R", " ".join(_lsf_resources(spec, task, losses))),
-        ("-w", " && ".join(_lsf_conditions(spec))),
+        ("-w", lsf_condition(spec, losses)),
         ("-b", _lsf_date(spec, "hold_until", losses)),
         ("-t", _lsf_date(spec, "end_by", losses)),
         ("-u", spec.email),
@@ -370,25 +343,6 @@ def _lsf_resources(spec: JobSpec, task: TaskSpec, losses: LossReport) -> Iterato
         yield f"span[ptile={layout.per_node}]"
     elif task.minimum > 1 and spec.single_node:
         yield "span[hosts=1]"
-
-
-_LSF_CONDITIONS: Final = {
-    "parents": ("done", Condition.ON_SUCCESS),
-    "after_failure": ("exit", Condition.ON_FAILURE),
-    "after_exit": ("ended", Condition.ON_EXIT),
-    "after_start": ("started", Condition.ON_START),
-}
-
-
-def _lsf_conditions(spec: JobSpec) -> Iterator[str]:
-    """Return what the job waits for: ``done(3)``, ``ended("mesh")``."""
-    for field, (word, condition) in _LSF_CONDITIONS.items():
-        yield from (f"{word}({job})" for job in getattr(spec, field))
-        named = (each for each in spec.named_parents if each.condition is condition and not each.by_id)
-        yield from (f'{word}("{each.name}")' for each in named)
-    yield from (f"done({job}[*])" for job in spec.after_corresponding)
-    paired = (each for each in spec.named_parents if each.condition is Condition.ON_CORRESPONDING)
-    yield from (f'done("{each.name}[*]")' for each in paired if not each.by_id)
 
 
 OPTION_LINES: Final[Mapping[BatchSystem, Callable[[JobSpec, TaskSpec, LossReport], Iterator[str]]]] = {

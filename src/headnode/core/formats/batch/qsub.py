@@ -9,12 +9,13 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from headnode.core.formats.batch.dependencies import read_grid_engine, read_pbs
 from headnode.core.formats.batch.draft import BatchDraft, add_feature, array_ranges
 from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.lines import BatchSystem
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
-from headnode.core.model.job import DEPENDENCY_FIELDS, Condition, NamedParent
+from headnode.core.model.dependency import Condition
 from headnode.core.model.quantities import Instant, Priority, Seconds
 
 _NOT, _KEPT, _NOTE = Fidelity.NOT_SUPPORTED, Fidelity.KEPT, Fidelity.NOTE
@@ -112,19 +113,6 @@ def read_priority(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     )
 
 
-_WHEN: Final = {
-    "afterok": "parents",
-    "afternotok": "after_failure",
-    "afterany": "after_exit",
-    "after": "after_start",
-    "afterokarray": "parents",
-    "afternotokarray": "after_failure",
-    "afteranyarray": "after_exit",
-    "afterstartarray": "after_start",
-}
-"""Conditions of PBS, and those of Torque for arrays, which are whole jobs here."""
-
-
 def read_attributes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     name, _, value = text.partition("=")
     if name == "umask":
@@ -139,37 +127,16 @@ def read_attributes(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         return
     if name != "depend":
         place.refuse(f"attribute {name[:60]!r} is not supported", "leave it out", "not-supported")
-    for part in value.split(","):
-        kind, _, jobs = part.partition(":")
-        if kind not in _WHEN or not jobs:
-            place.refuse(f"{part[:60]!r} is not supported", f"write one of {', '.join(_WHEN)}: afterok:12")
-        ids = tuple(place.number(job.partition(".")[0].removesuffix("[]"), 1) for job in jobs.split(":"))
-        draft.job[_WHEN[kind]] = (*draft.job.get(_WHEN[kind], ()), *ids)
-    place.report(_TRANSLATED, "the job waits for those jobs")
-
-
-def _hold_for(draft: BatchDraft, place: OptionPlace, text: str, condition: Condition) -> None:
-    """Let the job wait for jobs by their ids and names."""
-    ids, names = [], []
-    for part in text.split(","):
-        if part.isascii() and part.isdigit():
-            ids.append(int(part[:12]))
-        elif re.search(r"[*?\[]", part):
-            place.refuse(f"{part[:60]!r} means several jobs", "write ids or whole names")
-        else:
-            names.append(NamedParent(part, condition=condition))
-    draft.job[DEPENDENCY_FIELDS[condition]] = tuple(ids)
-    others = (one for one in draft.job.get("named_parents", ()) if one.condition is not condition)
-    draft.job["named_parents"] = (*others, *names)
+    read_pbs(draft, place, value)
 
 
 def read_held_for(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    _hold_for(draft, place, text, Condition.ON_EXIT)
+    read_grid_engine(draft, place, text, Condition.ON_EXIT)
     place.report(_TRANSLATED, "the job waits for the end of those jobs")
 
 
 def read_held_for_each(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    _hold_for(draft, place, text, Condition.ON_CORRESPONDING)
+    read_grid_engine(draft, place, text, Condition.ON_CORRESPONDING)
     place.report(_APPROXIMATED, "a task waits until the task of its number there has finished, and succeeded")
 
 

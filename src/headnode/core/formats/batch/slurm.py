@@ -170,37 +170,6 @@ def read_array(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     place.report(_TRANSLATED, "an array is a sweep of one job")
 
 
-_WHEN: Final = {
-    "afterok": "parents",
-    "afternotok": "after_failure",
-    "afterany": "after_exit",
-    "after": "after_start",
-    "aftercorr": "after_corresponding",
-}
-_SINGLETON: Final = "singleton"
-
-
-def read_dependency(draft: BatchDraft, place: OptionPlace, text: str) -> None:
-    if "?" in text:
-        place.refuse("a dependency on any one of several jobs is not supported", "write them with commas")
-    for part in text.split(","):
-        if part == _SINGLETON:
-            draft.job["singleton"] = True
-            continue
-        kind, _, jobs = part.partition(":")
-        field = _WHEN.get(kind)
-        if field is None or not jobs:
-            known = ", ".join(_WHEN)
-            fix = f"write {_SINGLETON}, or one of {known}, and ids: afterok:12"
-            place.refuse(f"{part[:60]!r} is not supported", fix)
-        ids = tuple(place.number(job, 1) for job in jobs.split(":"))
-        draft.job[field] = (*draft.job.get(field, ()), *ids)
-    others = ["those jobs"] if draft.job.keys() & _WHEN.values() else []
-    if draft.job.get("singleton"):
-        others.append("the jobs of its name that were submitted before")
-    place.report(_TRANSLATED, f"the job waits for {' and '.join(others)}")
-
-
 def read_begin(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.job["hold_until"] = _date(place, text)
     place.report(_TRANSLATED, "the job waits until then")

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import headnode.core.formats.batch.slurm as r
 import headnode.core.formats.batch.slurm_nodes as nodes
+from headnode.core.formats.batch.dependencies import read_slurm
 from headnode.core.formats.batch.draft import BatchDraft, Reader, ignored, read_hold, refused
 from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.lines import Word
@@ -43,7 +44,7 @@ _READERS: Final[Mapping[str, Reader]] = {
     "cpus-per-gpu": r.read_processors_per_gpu,
     "cpus-per-task": r.read_per_task,
     "deadline": r.read_deadline,
-    "dependency": r.read_dependency,
+    "dependency": read_slurm,
     "distribution": r.read_distribution,
     "error": r.read_error,
     "exclude": r.read_excluded,

@@ -32,7 +32,8 @@ _PARTS_WITH_SHAPE: Final[WrittenParts] = {**_PARTS, NodeNeeds: _PARTS[NodeNeeds]
 _SAID_OF_JOB: Final = frozenset((
     *("name", "project", "template", "run_time", "single_node", "exclusive", "held", "process_memory"),
     *("minimum", "maximum", "tasks", "dialect", "needs", "parents", "after_failure", "after_exit"),
-    *("after_start", "after_corresponding", "hold_until", "holds", "email", "notify_on_start"),
+    *("after_start", "after_corresponding", "dependencies", "any_dependency", "hold_until", "holds"),
+    *("email", "notify_on_start"),
     "notify_on_completion",
     "environment",
 ))  # fmt: skip

@@ -25,8 +25,9 @@ from headnode.core.formats.fidelity import (
 )
 from headnode.core.formats.text.source_text import SourceText, decode, nearest_name
 from headnode.core.model.bounds import JOBS
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import DependencyLink, JobSpec
+from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Priority
 from headnode.core.model.task import ScriptOrigin
 

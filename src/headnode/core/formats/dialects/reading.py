@@ -9,8 +9,9 @@ import msgspec
 
 from headnode.core.formats.fidelity import Awareness, FidelityReport
 from headnode.core.formats.text.source_text import nearest_name
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest, Path, TextPosition, task_number
-from headnode.core.model.job import DependencyLink, JobSpec
+from headnode.core.model.job import JobSpec
 from headnode.core.model.resource import BatchResource
 from headnode.core.model.task import ScriptOrigin
 

@@ -16,8 +16,9 @@ from headnode.core.formats.dialects.reading import (
     sss_dialect,
 )
 from headnode.core.formats.fidelity import Fidelity, FidelityReport, ReportItem, apply_awareness
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import DEPENDENCY_FIELDS, DependencyLink, JobSpec
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec
 
 if TYPE_CHECKING:
     from headnode.core.formats import sss

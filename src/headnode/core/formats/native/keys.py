@@ -283,13 +283,13 @@ _NEEDS_ORDER = """features lacking architecture system only_nodes avoid_nodes no
     feature_patterns node_memory node_disk node_swap node_virtual node_speed node_processors sockets_per_node
     cores_per_socket threads_per_core"""
 _JOB_ORDER = f"""name description job_group project template priority run_time minimum_run_time processors
-    sockets nodes gpus processors_per_gpu exclusive single_node together run_until_canceled
-    requested_nodes excluded_nodes node_groups node_group_op processors_per_node memory_per_node
-    process_memory held {_NEEDS_ORDER}
-    order_by licences parents after_failure after_exit after_start after_corresponding named_parents
-    singleton hold_until holds end_by switches switches_wait contiguous reservation signal suspendable
-    preemptable interactive resource_limits valid_exit_codes fail_on_task_failure fail_dependent_tasks
-    task_retry_limit storage_base transfer_attempts notify_on_start notify_on_completion email run_as"""
+    sockets nodes gpus processors_per_gpu exclusive single_node together run_until_canceled requested_nodes
+    excluded_nodes node_groups node_group_op processors_per_node memory_per_node process_memory held
+    {_NEEDS_ORDER} order_by licences parents after_failure after_exit after_start after_corresponding
+    dependencies any_dependency named_parents singleton hold_until holds end_by switches switches_wait
+    contiguous reservation signal suspendable preemptable interactive resource_limits valid_exit_codes
+    fail_on_task_failure fail_dependent_tasks task_retry_limit storage_base transfer_attempts notify_on_start
+    notify_on_completion email run_as"""
 _TASK_ORDER = f"""name command sweep type processors sockets nodes gpus run_time depends_on work_directory
     private_directory stdin stdout stderr append_stdout append_stderr exclusive {_NEEDS_ORDER} distribution
     resource_limits rerunnable required_nodes node_group group valid_exit_codes fail_job_on_failure
@@ -378,7 +378,7 @@ RIGHT_NAMES = {
         "command": "cmd run program executable exec",
         "sweep": "array range parametric values indices instances",
         "type": "kind",
-        "depends_on": "depend depends dependencies dependency after requires",
+        "depends_on": "depend depends dependency after requires",
         "private_directory": "scratch_directory",
         "work_directory": "cwd workdir dir directory working_directory chdir wd",
         "stage_in": "input_files inputs transfer_input_files",

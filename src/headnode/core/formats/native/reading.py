@@ -20,8 +20,9 @@ from headnode.core.formats.native.keys import (
 from headnode.core.formats.native.table_reading import Fields, KeyReader, alternatives, links_by_name
 from headnode.core.formats.text.quantities import shown
 from headnode.core.formats.text.toml_text import PlacedValues, read_toml_or_json
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest, Path, TextPosition
-from headnode.core.model.job import DEPENDENCY_FIELDS, DependencyLink, JobSpec, UnitType
+from headnode.core.model.job import DEPENDENCY_FIELDS, JobSpec, UnitType
 from headnode.core.model.task import TaskSpec, TaskType
 
 _RUNNABLE = (TaskType.BASIC, TaskType.SWEEP)

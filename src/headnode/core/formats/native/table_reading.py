@@ -22,15 +22,9 @@ from headnode.core.formats.native.values import NEEDS, NativeRow, with_needs_joi
 from headnode.core.formats.text.quantities import shown
 from headnode.core.formats.text.source_text import nearest_name
 from headnode.core.formats.text.toml_text import PlacedValues
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest, Path
-from headnode.core.model.job import (
-    DEPENDENCY_FIELDS,
-    Alternative,
-    DependencyLink,
-    JobSpec,
-    TaskAlternative,
-    UnitType,
-)
+from headnode.core.model.job import DEPENDENCY_FIELDS, Alternative, JobSpec, TaskAlternative, UnitType
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.value_checks import find_cycle
 

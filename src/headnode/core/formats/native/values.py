@@ -13,7 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-from headnode.core.formats.hpc_values import format_exit_codes, parse_exit_codes, parse_licences, parse_order
+from headnode.core.formats.hpc_values import (
+    format_dependencies,
+    format_exit_codes,
+    parse_dependencies,
+    parse_exit_codes,
+    parse_licences,
+    parse_order,
+)
 from headnode.core.formats.text.key_tables import KeyRow, KeyTable, KeyValue, described_form
 from headnode.core.formats.text.quantities import (
     format_at_least,
@@ -35,8 +42,9 @@ from headnode.core.formats.text.quantities import (
     shown,
 )
 from headnode.core.formats.text.toml_text import TomlMoment
+from headnode.core.model.dependency import Condition, NamedParent
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Condition, GroupEdge, Licence, NamedParent, NodeGroupOp
+from headnode.core.model.job import GroupEdge, Licence, NodeGroupOp
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import Instant, Priority, format_priority, parse_priority
 from headnode.core.model.task import TaskType
@@ -258,6 +266,13 @@ VALUES: Mapping[str, KeyValue] = {
         "write 12, or [12, 13]",
         lambda value: tuple(_each(value)),
         list,
+    ),
+    "dependencies": KeyValue(
+        "a dependency like OnSuccess:12_3 or OnStart:12+5, or a list of them",
+        str | list[str],
+        'write "OnSuccess:12_3" for element 3 of job 12, or "OnStart:12+5": 5 minutes after its start',
+        lambda value: tuple(one for text in _each(value) for one in parse_dependencies(text)),
+        lambda ones: [format_dependencies([one]) for one in ones],
     ),
     "pairs": KeyValue(
         "names with texts",

@@ -29,15 +29,14 @@ from headnode.core.formats.native.table_reading import (
 from headnode.core.formats.native.values import NEEDS, NativeRow
 from headnode.core.formats.text.key_tables import KeyRow, KeyTable, KeyValue, json_schema_of
 from headnode.core.formats.text.toml_text import TomlMoment, toml
+from headnode.core.model.dependency import DependencyLink, JobDependency, NamedParent
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import (
     Alternative,
-    DependencyLink,
     GroupEdge,
     HeldAmounts,
     JobSpec,
     Licence,
-    NamedParent,
     OrderKey,
     TaskAlternative,
     UnitType,
@@ -82,6 +81,7 @@ _WRITTEN_PARTS: WrittenParts = {
     StagedFile: frozenset({"path", "url", "mode", "size", "checksum", "credential"}),
     Licence: frozenset({"feature", "amount"}),
     OrderKey: frozenset({"by", "ascending"}),
+    JobDependency: frozenset({"job", "condition", "element", "delay"}),
     NamedParent: frozenset({"name", "by_id", "condition"}),
     GroupEdge: frozenset({"parent", "child"}),
 }

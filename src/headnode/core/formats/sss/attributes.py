@@ -47,8 +47,8 @@ from headnode.core.formats.sss.value_types import (
     parse_float,
 )
 from headnode.core.formats.text.source_text import nearest_name
+from headnode.core.model.dependency import Condition
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Condition
 from headnode.core.model.patterns import compile_pattern
 
 

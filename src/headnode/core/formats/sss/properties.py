@@ -8,8 +8,8 @@ import msgspec
 
 from headnode.core.formats.fidelity import Awareness
 from headnode.core.formats.sss.value_types import parse_count
+from headnode.core.model.dependency import Condition
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Condition
 from headnode.core.model.quantities import Seconds
 
 Value = str | int | float | bool | None

@@ -15,7 +15,7 @@ from headnode.core.formats.sss.conversion.document_writing import document_of_jo
 from headnode.core.formats.sss.conversion.extensions import id_read_with
 from headnode.core.formats.sss.conversion.job_writing import document_of
 from headnode.core.formats.sss.conversion.simple_fields import Asker
-from headnode.core.model.job import DependencyLink
+from headnode.core.model.dependency import DependencyLink
 
 __all__ = [
     "Asker",

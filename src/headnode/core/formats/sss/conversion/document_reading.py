@@ -29,8 +29,9 @@ from headnode.core.formats.sss.job_object import (
     effective_job,
     effective_jobs,
 )
+from headnode.core.model.dependency import DependencyLink
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import DependencyLink, JobSpec
+from headnode.core.model.job import JobSpec
 
 GROUP = "group."
 """Before the names of what a job group says of itself, in the extensions of its jobs."""

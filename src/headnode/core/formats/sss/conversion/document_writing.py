@@ -30,7 +30,8 @@ from headnode.core.formats.sss.job_object import (
 )
 from headnode.core.formats.sss.properties import Consumable, Selection, SssCategory, SssProperty, Unit
 from headnode.core.formats.sss.value_types import SssVersion
-from headnode.core.model.job import Condition, DependencyLink, JobSpec, parents
+from headnode.core.model.dependency import Condition, DependencyLink
+from headnode.core.model.job import JobSpec, parents
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.transitions import JobState

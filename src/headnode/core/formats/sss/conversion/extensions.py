@@ -25,8 +25,9 @@ from headnode.core.formats.sss.property_rows import FLAG_FIELDS, TEXT_FIELDS
 from headnode.core.formats.sss.reading import read_document
 from headnode.core.formats.sss.writing import written_parts
 from headnode.core.formats.text.xml_text import is_plain_name
+from headnode.core.model.dependency import NamedParent
 from headnode.core.model.errors import BadRequest, Path
-from headnode.core.model.job import Alternative, HeldAmounts, JobSpec, Licence, NamedParent, TaskAlternative
+from headnode.core.model.job import Alternative, HeldAmounts, JobSpec, Licence, TaskAlternative
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec
 

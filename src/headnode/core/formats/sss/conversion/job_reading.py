@@ -34,16 +34,9 @@ from headnode.core.formats.sss.properties import (
 )
 from headnode.core.formats.sss.property_rows import FLAG_FIELDS, TEXT_FIELDS, ElementPlace
 from headnode.core.formats.sss.value_types import SssVersion
+from headnode.core.model.dependency import Condition, DependencyLink, NamedParent
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import (
-    DEPENDENCY_FIELDS,
-    Alternative,
-    Condition,
-    DependencyLink,
-    JobSpec,
-    Licence,
-    NamedParent,
-)
+from headnode.core.model.job import DEPENDENCY_FIELDS, Alternative, JobSpec, Licence
 from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import TaskSpec
 

@@ -46,7 +46,7 @@ from headnode.core.formats.sss.properties import (
 from headnode.core.formats.sss.property_rows import FLAG_FIELDS, TEXT_FIELDS, ElementPlace
 from headnode.core.formats.sss.value_types import MAX_SECONDS, SssVersion
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import Alternative, JobSpec, TaskAlternative, dependencies, with_option
+from headnode.core.model.job import DEPENDENCY_FIELDS, Alternative, JobSpec, TaskAlternative, with_option
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import TaskSpec, TaskType, substitute
 
@@ -331,8 +331,8 @@ class _JobObjectWriter:
             yield SssProperty(name="Restartable", value=True)
         yield from environment(spec.environment)
         yield from self._notifications()
-        for other, condition in dependencies(spec):
-            yield dependency(str(other), condition)
+        for condition, field in DEPENDENCY_FIELDS.items():
+            yield from (dependency(str(other), condition) for other in getattr(spec, field))
         for parent in spec.named_parents:
             designator = Designator.JOB_ID if parent.by_id else Designator.JOB_NAME
             texts.report("named_parents", [parent.name])
