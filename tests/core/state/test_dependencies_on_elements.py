@@ -267,7 +267,7 @@ def test_what_was_past_hope_at_the_submission_is_refused_only_if_all_are() -> No
     (made, *_) = world.do(CreateJob(by=ROOT, spec=wish, submit=True, parents=gone))
     record = world.record(made.job)  # type: ignore[attr-defined]
     assert (record.waits_for, record.spare) == ((running,), (failed,))
-    alone = JobSpec(tasks=(TASK,), parents=(failed,), any_dependency=True)
+    alone = JobSpec(tasks=(TASK,), parents=(failed, failed), any_dependency=True)
     with pytest.raises(WrongState, match="would never start"):
         world.do(CreateJob(by=ROOT, spec=alone, submit=True, parents=gone))
 

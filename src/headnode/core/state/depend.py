@@ -114,18 +114,17 @@ def is_satisfied(spec: JobSpec, parent: int, fate: ParentOutcome) -> bool:
 
     What a singleton waits for without naming it must have ended.
     """
-    named = [one for one in _of_whole_job(spec) if one.job == parent]
     enough = any if spec.any_dependency else all
-    wanted = named or [JobDependency(parent, Condition.ON_EXIT)]
+    wanted = [*_on_parent(spec, parent)] or [JobDependency(parent, Condition.ON_EXIT)]
     return enough(dependency_state(one, fate) is DependencyState.MET for one in wanted)
 
 
 def start_after(spec: JobSpec, parent: int, fate: ParentOutcome) -> Instant | None:
     """Return when the delays after the start of a parent are over; None: there is none."""
+    if not spec.dependencies:
+        return None
     delays = [
-        one.delay
-        for one in _of_whole_job(spec)
-        if one.job == parent and dependency_state(one, fate) is DependencyState.MET
+        one.delay for one in _on_parent(spec, parent) if dependency_state(one, fate) is DependencyState.MET
     ]
     delay = min(delays, default=0.0) if spec.any_dependency else max(delays, default=0.0)
     return Instant(fate.started_at + delay) if delay and fate.started_at is not None else None
@@ -143,6 +142,14 @@ def _of_whole_job(spec: JobSpec) -> Iterator[JobDependency]:
     return (one for one in all_dependencies(spec) if one.condition is not Condition.ON_CORRESPONDING)
 
 
+def _on_parent(spec: JobSpec, parent: int) -> Iterator[JobDependency]:
+    """Yield what a job as a whole waits for of one parent."""
+    for condition, field in DEPENDENCY_FIELDS.items():
+        if parent in getattr(spec, field) and condition is not Condition.ON_CORRESPONDING:
+            yield JobDependency(parent, condition)
+    yield from (one for one in spec.dependencies if one.job == parent)
+
+
 def every_dependency(spec: JobSpec, waits_for: Iterable[int]) -> Iterator[JobDependency]:
     """Yield what a job names as its dependencies, and the jobs that it waits for as a singleton."""
     yield from all_dependencies(spec)
@@ -155,12 +162,12 @@ def hopeless(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> Iterator[JobD
 
     If any dependency is enough, all of them must be known and past hope.
     """
-    never = [
-        one
-        for one in _of_whole_job(spec)
-        if one.job in fates and dependency_state(one, fates[one.job]) is DependencyState.NEVER
+    known = [one for one in (parents(spec) if len(fates) > 1 else fates) if one in fates]
+    ones = [
+        (one, dependency_state(one, fates[parent])) for parent in known for one in _on_parent(spec, parent)
     ]
-    if not spec.any_dependency or len(never) == len([*_of_whole_job(spec)]):
+    never = [one for one, state in ones if state is DependencyState.NEVER]
+    if not spec.any_dependency or (len(never) == len(ones) and len(known) == len(parents(spec))):
         yield from never
 
 
