@@ -80,18 +80,26 @@ def test_a_script_of_pbs_begins_at_home_and_leaves_its_files_where_it_was_submit
     assert home != submitted
 
 
+def test_a_script_of_pbs_with_one_processor_has_a_node_file(head: RealHead, tmp_path: Path) -> None:
+    (tmp_path / "one.pbs").write_text("#PBS -N one\n#PBS -l ncpus=1\n#PBS -j oe\nwc -l < $PBS_NODEFILE\n")
+    hn(head, tmp_path, "job", "submit", "--wait", "one.pbs")
+    (found,) = tmp_path.glob("one.o*")
+    assert found.read_text() == "1\n"
+
+
 def test_a_script_of_lsf_has_its_processors_hosts_and_variables(head: RealHead, tmp_path: Path) -> None:
     (tmp_path / "l.lsf").write_text(
         "#!/bin/sh\n#BSUB -J l -n 2 -R span[hosts=1] -x\n#BSUB -S 1024\nulimit -s\n"
         "echo $LSB_JOBID $LSB_JOBINDEX $LSB_DJOB_NUMPROC $LSB_JOBNAME $LS_SUBCWD\n"
-        "set -- $LSB_HOSTS $LSB_MCPU_HOSTS\n[ $1 = $2 ] && [ $1 = $3 ] && echo $4\n#BSUB -o said\n"
+        "set -- $LSB_HOSTS $LSB_MCPU_HOSTS\n[ $1 = $2 ] && [ $1 = $3 ] && echo $4\n"
+        "wc -l < $LSB_DJOB_HOSTFILE\n#BSUB -o said\n"
     )
     ids = [hn(head, tmp_path, "job", "submit", "--quiet", "l.lsf").strip() for _ in range(2)]
     for number in ids:
         hn(head, tmp_path, "job", "wait", number)
     lines = (tmp_path / "said").read_text().splitlines()
-    assert sorted(lines[1::3]) == sorted(f"{number} 0 2 l {tmp_path}" for number in ids)
-    assert (lines[0::3], lines[2::3]) == (["1024"] * 2, ["2"] * 2)
+    assert sorted(lines[1::4]) == sorted(f"{number} 0 2 l {tmp_path}" for number in ids)
+    assert (lines[0::4], lines[2::4], lines[3::4]) == (["1024"] * 2, ["2"] * 2, ["2"] * 2)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs jobs as another user")

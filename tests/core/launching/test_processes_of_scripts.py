@@ -88,3 +88,17 @@ def test_it_is_reported_where_a_process_cannot_have_several_processors() -> None
     for system in (BatchSystem.LSF, BatchSystem.GRID_ENGINE):
         report = write_script(spec, system)[1]
         assert any("each process here has 4" in item.what for item in report)
+
+
+def test_a_script_reads_the_partition_account_qos_and_memory_of_its_job() -> None:
+    names = ("SLURM_JOB_PARTITION", "SLURM_JOB_ACCOUNT", "SLURM_JOB_QOS", "SLURM_MEM_PER_CPU")
+    variables, _ = started("SBATCH -n2 -p gpu -A chem -q long --mem-per-cpu=2G", (("n1", (0, 1)),))
+    assert [variables[name] for name in names] == ["gpu", "chem", "long", "2048"]
+    variables, _ = started("SBATCH -n2", (("n1", (0, 1)),))
+    assert [variables.get(name) for name in names] == ["all", None, None, None]
+
+
+def test_scripts_of_pbs_and_grid_engine_read_the_home_of_their_owner() -> None:
+    assert started("PBS -l ncpus=1", (("n1", (0,)),))[0]["PBS_O_HOME"] == "/home/ada"
+    variables, _ = started("$ -N mine", (("n1", (0,)),))
+    assert (variables["SGE_O_HOME"], variables["REQUEST"]) == ("/home/ada", "mine")

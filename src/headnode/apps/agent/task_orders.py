@@ -27,6 +27,7 @@ from headnode.core.launching.environment import (
     process_order,
     process_places,
     ranks_of,
+    reads_hosts,
 )
 from headnode.core.launching.gpus import processors_of_gpu
 from headnode.core.launching.node_filters import NodeFilterInput, NodeFilterResult
@@ -108,7 +109,7 @@ class TaskOrders:
             preparation.recipe(instance, attempt, self._unstarted.get((task, instance), 0), gpus)
             for instance, attempt in attempts
         ]
-        if is_parallel(spec, place):
+        if reads_hosts(self._around.spec, spec, place):
             recipes = [self._with_launcher(recipe, spec, place, launching) for recipe in recipes]
         return recipes
 
@@ -233,6 +234,8 @@ class TaskOrders:
         job = self._around.spec
         ranks, order = process_places(job, spec, place), process_order(job, spec)
         variables = launching.variables(self._uid, task, ranks, order)
+        if job.dialect == "lsf":  # a line for each slot, as the file of PBS has
+            variables["LSB_DJOB_HOSTFILE"] = variables["PBS_NODEFILE"]
         chosen = {name: value for name, value in recipe.environment.items() if not is_schedulers(name)}
         return msgspec.structs.replace(recipe, environment={**recipe.environment, **variables, **chosen})
 

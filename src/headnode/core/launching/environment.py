@@ -26,11 +26,17 @@ from headnode.core.state.task_layout import BLOCKS, instance_places, rank_nodes
 LAUNCHER = "HEADNODE_LAUNCH"  # the program that starts commands on the other nodes
 SECRET = "HEADNODE_LAUNCH_SECRET"  # noqa: S105 (the name of a variable)
 HOST_FILE = "CCP_MPI_HOSTFILE"
+_HOSTS_ALWAYS = ("pbs", "lsf")  # schedulers that write them for each job
 
 
 def is_parallel(task: TaskSpec, place: NodeCores) -> bool:
     """Tell whether a task may be started by an mpiexec: it is one program with several processors."""
     return task.kind is TaskType.BASIC and sum(len(taken) for _, taken in place) > 1
+
+
+def reads_hosts(spec: JobSpec, task: TaskSpec, place: NodeCores) -> bool:
+    """Tell whether a task finds files with its hosts: also a script of PBS or LSF with one processor."""
+    return is_parallel(task, place) or (spec.dialect in _HOSTS_ALWAYS and task.kind is TaskType.BASIC)
 
 
 def host_files(place: NodeCores, distribution: Distribution | None) -> tuple[str, str, str]:

@@ -25,7 +25,7 @@ from headnode.core.launching.environment import (
     users_variables,
 )
 from headnode.core.launching.expansion import expand_path, expand_percent
-from headnode.core.model.batch_variables import shares_processors
+from headnode.core.model.batch_variables import ALL_NODES, shares_processors
 from headnode.core.model.job import UnitType
 from headnode.core.model.node import folded_names
 from headnode.core.model.staging import FileTransfer
@@ -79,10 +79,24 @@ def _slurm(
         "SLURMD_NODENAME": around.node,
         "SLURM_JOB_USER": around.base.get("USER", ""),
         "SLURM_RESTART_COUNT": str(restarts),
+        "SLURM_JOB_PARTITION": ",".join(around.spec.node_groups) or ALL_NODES,
+        "SLURM_GTIDS": "0",
+        **_where_set(
+            {
+                "SLURM_JOB_ACCOUNT": around.spec.project,
+                "SLURM_JOB_QOS": around.spec.template,
+                "SLURM_JOB_RESERVATION": around.spec.reservation,
+                "SLURM_MEM_PER_CPU": str(around.spec.process_memory or ""),
+            }
+        ),
     }
     return (
         variables if value is None else {**variables, "SLURM_ARRAY_JOB_ID": job, "SLURM_ARRAY_TASK_ID": value}
     )
+
+
+def _where_set(variables: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in variables.items() if value}
 
 
 def _counted(counts: list[int]) -> str:
@@ -102,8 +116,9 @@ def _pbs(
     value: str | None,
     restarts: int,  # noqa: ARG001
 ) -> dict[str, str]:
-    array = "" if value is None else f"[{value}]"
+    array, base = "" if value is None else f"[{value}]", around.base
     variables = {
+        **_where_set({f"PBS_O_{name}": base.get(name, "") for name in ("HOME", "LOGNAME", "PATH", "SHELL")}),
         "PBS_JOBID": f"{around.job}{array}.{around.cluster}",
         "PBS_NP": str(sum(len(taken) for _, taken in ranks)),
         "PBS_NUM_NODES": str(len(place)),
@@ -122,6 +137,9 @@ def _grid_engine(
 ) -> dict[str, str]:
     return {
         "JOB_ID": str(around.job),
+        "REQUEST": around.spec.name,
+        "SGE_O_HOME": around.home,
+        "SGE_O_LOGNAME": around.base.get("LOGNAME", ""),
         "SGE_TASK_ID": value or "undefined",
         "NSLOTS": str(sum(len(taken) for _, taken in ranks)),
         "NHOSTS": str(len(place)),

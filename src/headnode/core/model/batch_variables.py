@@ -12,6 +12,9 @@ from msgspec.structs import replace
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.task import PROCESS_COUNT, TaskSpec, TaskType, asked_processes
 
+ALL_NODES = "all"
+"""The partition of Slurm that has every node: a job in it names no node group."""
+
 _DEFAULT_QUEUE = "Default"
 
 

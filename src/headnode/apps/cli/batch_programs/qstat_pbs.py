@@ -11,6 +11,7 @@ from headnode.apps.cli.batch_programs.qsub import HISTORY, UNKNOWN_JOB, server
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource, rows_of
 from headnode.apps.cli.batch_programs.values import FIELDS, clock, elapsed, exit_code, gpus, limit_of
 from headnode.apps.cli.batch_programs.words import (
+    ProgramRefusal,
     ProgramWords,
     acted_on,
     ignored,
@@ -61,7 +62,7 @@ def run(argv: "Sequence[str]", client: Client) -> int:
 
 
 def _rows(source: JobSource, args: ProgramWords) -> "tuple[list[BatchRow], int]":
-    if args.words:
+    if any(not word.startswith("@") for word in args.words):
         return _named(source, args)
     users = [user for user in args.value("u").split(",") if user]
     owner = users[0] if len(users) == 1 else None
@@ -86,6 +87,8 @@ def _of_job(source: JobSource, job: "dict[str, Any]", args: ProgramWords) -> "li
 def _named(source: JobSource, args: ProgramWords) -> "tuple[list[BatchRow], int]":
     rows, status = list[BatchRow](), 0
     for word in args.words:
+        if word.startswith("@"):
+            raise ProgramRefusal(f"{word[:60]} means all jobs: leave it out, or the ids of jobs")
         job, _, rest = word.partition(".")[0].partition("[")
         number = number_of(job)
         listed = [] if number is None else source.listed([number])

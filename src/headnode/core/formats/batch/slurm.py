@@ -11,6 +11,7 @@ from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
 from headnode.core.formats.text.quantities import parse_date_time, parse_nodes
+from headnode.core.model.batch_variables import ALL_NODES
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import Licence
 from headnode.core.model.quantities import FOREVER, Instant, Priority, Seconds
@@ -23,10 +24,6 @@ _NOT, _KEPT, _TRANSLATED, _APPROXIMATED, _NOTE = (
     Fidelity.APPROXIMATED,
     Fidelity.NOTE,
 )
-
-
-ALL_NODES: Final = "all"
-"""The partition of all nodes, for programs that want to name one."""
 
 
 def read_name(draft: BatchDraft, place: OptionPlace, text: str) -> None:
