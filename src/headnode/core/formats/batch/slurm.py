@@ -4,7 +4,6 @@ Source:  Slurm, sbatch(1), "OPTIONS" and "filename pattern"; the long names are 
 """
 
 import re
-from typing import Final
 
 from headnode.core.formats.batch.draft import BatchDraft, Reader, add_feature, array_ranges
 from headnode.core.formats.batch.gpus import GpuScope
