@@ -19,6 +19,20 @@ class Condition(StrEnum):
     ON_FAILURE = "OnFailure"
     ON_EXIT = "OnExit"
 
+    @property
+    def words(self) -> str:
+        """What a job waits for a parent to do, such as ``fail``."""
+        return _CONDITION_WORDS[self]
+
+
+_CONDITION_WORDS = {
+    Condition.ON_SUCCESS: "finish",
+    Condition.ON_FAILURE: "fail",
+    Condition.ON_EXIT: "end",
+    Condition.ON_START: "start",
+    Condition.ON_CORRESPONDING: "finish, for each instance the one of its number",
+}
+
 
 class JobDependency(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, forbid_unknown_fields=True):
     """One thing that a job waits for.

@@ -171,20 +171,6 @@ def hopeless(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> Iterator[JobD
         yield from never
 
 
-_CONDITION_WORDS = {
-    Condition.ON_SUCCESS: "finish",
-    Condition.ON_FAILURE: "fail",
-    Condition.ON_EXIT: "end",
-    Condition.ON_START: "start",
-    Condition.ON_CORRESPONDING: "finish, for each instance the one of its number",
-}
-
-
-def condition_words(condition: Condition) -> str:
-    """Return what a job waits for a parent to do, such as ``fail``."""
-    return _CONDITION_WORDS[condition]
-
-
 def outcome_words(fate: ParentOutcome) -> str:
     """Return what has become of a parent, such as ``is running``."""
     if fate.skipped:
@@ -370,7 +356,7 @@ def _instead(parent: int, fate: ParentOutcome) -> str:
 def in_vain_words(one: JobDependency, fate: ParentOutcome) -> str:
     """Return what a dependency asks for and what became of its parent instead."""
     return (
-        f"it waits for {one.title} to {condition_words(one.condition)} ({one.condition.value}), "
+        f"it waits for {one.title} to {one.condition.words} ({one.condition.value}), "
         f"and {became_words(one, fate)}"
     )
 
@@ -379,7 +365,7 @@ def dependency_words(one: JobDependency, fate: ParentOutcome) -> str:
     """Return what a job waits for, and what the parent does: ``job 12 to finish, which is running``."""
     element = fate.elements.get(one.element) if one.element is not None else None
     after = f" and {one.delay / 60:g} minutes to pass" if one.delay else ""
-    return f"{one.title} to {condition_words(one.condition)}{after}, which {outcome_words(element or fate)}"
+    return f"{one.title} to {one.condition.words}{after}, which {outcome_words(element or fate)}"
 
 
 def became_words(one: JobDependency, fate: ParentOutcome) -> str:

@@ -43,7 +43,6 @@ from headnode.core.scheduling.explain.changes import Subject
 from headnode.core.scheduling.explain.counterfactual import Suggestion
 from headnode.core.scheduling.plan import Reason, Why
 from headnode.core.state.decide import decide
-from headnode.core.state.depend import condition_words
 from headnode.core.state.groups import linked
 from headnode.core.state.job_events import JobSubmitted
 from headnode.core.state.job_record import JobRecord
@@ -124,7 +123,7 @@ def _candidates(
     candidates = []
     for number, spec in enumerate(specs):
         inside = [
-            _wait(f"job {one.job - first + 1} of the file to {condition_words(one.condition)}")
+            _wait(f"job {one.job - first + 1} of the file to {one.condition.words}")
             for one in all_dependencies(spec)
             if one.job >= first
         ]
