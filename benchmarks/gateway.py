@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from heads import PATIENCE, Head, head, machine, resident
+from heads import TIMEOUT, Head, head, machine, resident
 from million_jobs import Submission, agents
 
 STREAMS = 200
@@ -43,11 +43,11 @@ class GatewayProcess:
             self.process = subprocess.Popen(words, stdout=log, stderr=log, cwd="/")
         self._control = one.state / "web.sock"
         self.address = self._ask("status")["address"]
-        self.browser = httpx.Client(base_url=self.address, timeout=PATIENCE)
+        self.browser = httpx.Client(base_url=self.address, timeout=TIMEOUT)
         self.browser.get(self._ask("login")["address"])
 
     def _ask(self, question: str) -> dict[str, str]:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 with socket.socket(socket.AF_UNIX) as connection:
@@ -69,7 +69,7 @@ class GatewayProcess:
         """End it."""
         self.browser.close()
         self.process.terminate()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
 
 def processor_time(process: int) -> float:
@@ -143,7 +143,7 @@ class Streams:
             )
             transport.write(request.encode())
             self._open.append((transport, reader))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             for _ in range(number):
                 await opened.get()
 

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from heads import head, machine
 from testbed.slurm_peer import SlurmPeer, slurm_peer
 
-PATIENCE = 300.0  # seconds
+TIMEOUT = 300.0  # seconds
 
 
 class Cost(NamedTuple):
@@ -44,7 +44,7 @@ def loop(peer: SlurmPeer, count: int) -> tuple[float, float]:
         f"for n in $(seq {count}); do sbatch --parsable -o /dev/null --wrap 'sleep 600' > /dev/null; done"
     )
     began = time.monotonic()
-    subprocess.run(["sh", "-c", script], env=peer.environment, timeout=PATIENCE, check=True)
+    subprocess.run(["sh", "-c", script], env=peer.environment, timeout=TIMEOUT, check=True)
     return time.monotonic() - began, (_of_children() - before) * 1000 / count
 
 
@@ -95,7 +95,7 @@ def handed(peer: SlurmPeer, directory: Path, count: int, *, sweep: bool) -> Cost
             one.client.ask("submit_job", terms={"resource": "peer"}, tasks=[{**task, **more}])
         told = time.monotonic() - began
         while sum(name.startswith("hn-") for name in peer.names()) < before + count:
-            if time.monotonic() - began > PATIENCE:
+            if time.monotonic() - began > TIMEOUT:
                 raise TimeoutError("not all jobs were handed over")
             time.sleep(0.2)
         done = time.monotonic() - began

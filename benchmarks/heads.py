@@ -15,7 +15,7 @@ from pathlib import Path
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
 
-PATIENCE = 30.0  # seconds until a head must answer
+TIMEOUT = 30.0  # seconds until a head must answer
 
 
 class Head:
@@ -37,7 +37,7 @@ class Head:
 
     def wait_until_ready(self, nodes: int) -> None:
         """Wait until the head answers and so many nodes are ready."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline:
             try:
                 ready = [n for n in self.client.ask("nodes")["nodes"] if n["state"] == "Ready"]
@@ -84,7 +84,7 @@ class Head:
         if self.process.poll() is None:
             self.client.ask("stop_head", cancel_jobs=True)
             self.client.close()
-            self.process.wait(PATIENCE)
+            self.process.wait(TIMEOUT)
         _wait_for_agents(self.state)
 
 
@@ -98,7 +98,7 @@ def resident(process: int) -> float:
 
 
 def _wait_for_agents(state: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline and _uses(state):
         time.sleep(0.02)
 

@@ -101,7 +101,7 @@ def spent_by(process: int) -> float:
 
 
 def until(client: Client, holds: Callable[[dict[str, int]], bool]) -> float:
-    """Wait until the counts of nodes by state are as wished; return how long it took, in seconds."""
+    """Wait until the counts of nodes by state are as requested; return how long it took, in seconds."""
     begun = time.perf_counter()
     while not holds(client.ask("cluster")["cluster"]["nodes"]):
         time.sleep(0.02)

@@ -17,7 +17,7 @@ from testbed.slurm_peer import slurm_peer
 
 JOBS = 500
 FEW = 200  # for Slurm
-PATIENCE = 120.0  # seconds until all jobs of a round must have ended
+TIMEOUT = 120.0  # seconds until all jobs of a round must have ended
 
 Peer = Callable[[], float]
 """Runs the jobs once; returns jobs a second."""
@@ -29,8 +29,8 @@ def loop(submit: str, environment: dict[str, str], all_ended: Callable[[], bool]
     begun = time.perf_counter()
     subprocess.run(["sh", "-c", script], env=os.environ | environment, check=True)
     while not all_ended():
-        if time.perf_counter() - begun > PATIENCE:
-            raise SystemExit(f"{submit}: the jobs did not end within {PATIENCE:.0f} s")
+        if time.perf_counter() - begun > TIMEOUT:
+            raise SystemExit(f"{submit}: the jobs did not end within {TIMEOUT:.0f} s")
         time.sleep(0.002)
     return jobs / (time.perf_counter() - begun)
 

@@ -27,7 +27,7 @@ SMALL = 10  # tasks of each of the other jobs
 AT_ONCE = 20  # that join at the same time
 ROUNDS = 5
 PROMISED = 2.0  # seconds
-PATIENCE = 300.0  # seconds for everything before and between
+TIMEOUT = 300.0  # seconds for everything before and between
 
 
 async def agents(directory: Path, invitations: list[str]) -> None:
@@ -63,7 +63,7 @@ def fill(here: Head) -> None:
         here.client.ask("submit_job", tasks=[sweep], terms={"numprocessors": f"1-{EACH}"})
     for _ in range((NODES - SWEEPS) * EACH // SMALL):
         here.client.ask("submit_job", tasks=[{"command": "simulated"}] * SMALL, terms={})
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while running(here) < NODES * EACH:
         if time.monotonic() > deadline:
             raise SystemExit(f"only {running(here)} tasks run")

@@ -22,7 +22,7 @@ from testbed.made_up_site import HABITS, OTHER_HABITS, submit_jobs
 from testbed.slurm_peer import SlurmPeer, slurm_peer
 
 PAUSE = 1.0  # seconds between two looks
-PATIENCE = 1800.0  # seconds
+TIMEOUT = 1800.0  # seconds
 SIDES = (("our P90", "p90"), ("our P50", "p50"), ("squeue --start", "site_start"))
 
 
@@ -37,7 +37,7 @@ def watch(client: Any, count: int) -> tuple[dict[str, dict[str, FirstTold]], dic
     """Return what was first said of each waiting job by each side, and when the jobs started."""
     said: dict[str, dict[str, FirstTold]] = {"p50": {}, "p90": {}, "site_start": {}}
     starts: dict[str, float] = {}
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while len(starts) < count and time.monotonic() < until:
         for job in (
             *client.ask("site_jobs")["jobs"],

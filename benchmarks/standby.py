@@ -23,7 +23,7 @@ from heads import Head, head, machine
 from submissions import BUSY, singly, submit, together
 
 WINDOW = 256  # requests of a pipelining connection that are not answered
-PATIENCE = 60.0  # seconds
+TIMEOUT = 60.0  # seconds
 
 
 @contextlib.contextmanager
@@ -46,7 +46,7 @@ def with_standby(one: Head) -> Iterator[Path]:
 
 def wait_in_step(one: Head) -> None:
     """Wait until the standby has all events."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         if any(each["state"] == "InStep" for each in one.client.ask("standbys")["standbys"]):
             return
@@ -100,7 +100,7 @@ def takeovers(queued: int) -> None:
 
 def first_job(state: Path) -> float:
     """Return when the new head has acknowledged a job."""
-    client, deadline = Client(str(state)), time.monotonic() + PATIENCE
+    client, deadline = Client(str(state)), time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         try:
             client.ask("submit_job", **BUSY)

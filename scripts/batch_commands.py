@@ -28,7 +28,7 @@ from testbed.slurm_peer import SlurmPeer
 HN = str(Path(sys.executable).with_name("hn"))
 CHECKS = Path(__file__).with_suffix(".txt")
 PAGE = Path(__file__).parents[1] / "docs/slurm-commands.md"
-PATIENCE = 180.0  # seconds for one command
+TIMEOUT = 180.0  # seconds for one command
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|\d\d/\d\d/\d{4} \d\d:\d\d:\d\d"
     r"|[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \S+ \d{4}"
@@ -94,7 +94,7 @@ class Side:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
         return done.returncode, done.stdout
 

@@ -17,7 +17,7 @@ os.environ["HEADNODE_RESIDENT_CLIENT"] = "0"  # hn of a checkout would leave a p
 os.environ["TZ"] = "UTC"  # what is kept to be compared shows times; tests of other zones set their own
 time.tzset()
 MARK = "HEADNODE_TESTS"  # inherited by what the tests start; jobs have an environment of their own
-PATIENCE = 10.0  # seconds for what was told to stop
+TIMEOUT = 10.0  # seconds for what was told to stop
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -60,7 +60,7 @@ def nothing_is_left_running(tmp_path_factory: pytest.TempPathFactory) -> Iterato
     traces = (f"{MARK}={own}".encode(), str(tmp_path_factory.getbasetemp()).encode() + b"/")
     yield
     del os.environ[MARK]
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while (left := started_here(traces)) and time.monotonic() < deadline:
         time.sleep(0.05)
     for process in left:

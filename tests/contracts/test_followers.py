@@ -25,10 +25,10 @@ def followed_by(*names: str) -> tuple[Followers, list[FollowingStandby]]:
     return followers, found
 
 
-def seconds_for(followers: Followers, number: int, patience: float) -> float:
+def seconds_for(followers: Followers, number: int, timeout: float) -> float:
     began = time.monotonic()
     followers.written(number)
-    followers.wait(number, patience)
+    followers.wait(number, timeout)
     return time.monotonic() - began
 
 

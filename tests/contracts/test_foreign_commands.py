@@ -32,7 +32,7 @@ from headnode.core.model.resource_system import ResourceSystem
 from testbed.other_users import open_to_all
 
 PLAIN = BatchResource(name="x", system=ResourceSystem.SLURM, mark="0a1b2c3d")
-PATIENCE = 20.0  # seconds
+TIMEOUT = 20.0  # seconds
 TOKEN = "0123456789abcdef"
 NOBODY = CommandUser("nobody", 65534, 65534, "/")
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be others")
@@ -41,7 +41,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be others"
 def run(
     *words: str, user: CommandUser | None = None, resource: BatchResource = PLAIN, **more: object
 ) -> CommandResult:
-    fields = {"seconds": PATIENCE, **more}
+    fields = {"seconds": TIMEOUT, **more}
     return run_command(resource, "SLURM_CONF", user or own_account(), words, **fields)
 
 
@@ -128,7 +128,7 @@ def test_a_command_at_the_other_end_of_ssh_ends_in_time_though_the_connection_is
     assert run("sh", "-c", "echo $$; exec sleep 986", resource=resource, seconds=1.0).status is None
     began = time.monotonic()
     while not far.read_text() or is_running(int(far.read_text())):
-        assert time.monotonic() - began < PATIENCE
+        assert time.monotonic() - began < TIMEOUT
         time.sleep(0.05)
 
 
@@ -136,9 +136,9 @@ def test_a_command_that_does_not_end_is_killed_with_all_it_started() -> None:
     began = time.monotonic()
     said = shell("sleep 987 & echo $!; wait", seconds=1.0)
     assert said.status is None
-    assert time.monotonic() - began < PATIENCE
+    assert time.monotonic() - began < TIMEOUT
     while is_running(int(said.out)):  # it takes a moment to die
-        assert time.monotonic() - began < PATIENCE
+        assert time.monotonic() - began < TIMEOUT
 
 
 def test_what_a_command_says_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +147,7 @@ def test_what_a_command_says_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None
     said = shell("yes")
     assert said.status is None
     assert len(said.out) < 300_000
-    assert time.monotonic() - began < PATIENCE
+    assert time.monotonic() - began < TIMEOUT
 
 
 def test_a_command_that_is_not_there_or_is_killed_gives_no_answer() -> None:
@@ -207,7 +207,7 @@ def test_a_command_whose_go_between_is_killed_reads_the_whole_script_later(
     if reads == "cat <&3":
         assert submit(base, "true").status == 0  # the attempt is submitted once more
     (place / "go").write_text("\n")
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while not (place / "late").exists():
         assert time.monotonic() < until, (place / "log").read_text()
     assert (place / "late").read_text() == "script\n"
@@ -265,7 +265,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None
     (place / "exit").write_text("words")
     found = files_found(run(*look_words(f"{tmp_path}/mark", ["m1"]), resource=rude), ["m1"])
     assert found == {"m1": Files(False, "")}
-    assert time.monotonic() - began < PATIENCE / 2
+    assert time.monotonic() - began < TIMEOUT / 2
 
 
 @as_root

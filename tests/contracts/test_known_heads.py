@@ -33,7 +33,7 @@ from headnode.core.model.node import NodeFacts
 from headnode.core.model.quantities import Seconds
 from testbed.processes import free_address, unanswering
 
-PATIENCE = 20.0  # seconds
+TIMEOUT = 20.0  # seconds
 FAST = 50.0  # how much faster the clock of the addresses goes here
 
 A, B, C = ("a", 1), ("b", 2), ("c", 3)
@@ -237,7 +237,7 @@ class Scene:
 
 
 async def until(happened: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not happened():
             await asyncio.sleep(0.005)
 

@@ -205,7 +205,7 @@ def test_a_node_that_greeted_while_the_disk_was_full_and_went_away_is_unreachabl
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else its jobs would wait for it for ever, and others would be started there."""
-    monkeypatch.setattr(report_queue, "PATIENCE", 0.1)
+    monkeypatch.setattr(report_queue, "TIMEOUT", 0.1)
 
     async def story(head: Head) -> None:
         first = await head.connected()

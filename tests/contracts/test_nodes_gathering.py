@@ -16,7 +16,7 @@ THERE = RemoteUsage(ResourceUsage(2.0, 0.5, 3000, 1000, 10, 20))
 HERE = AttemptResult(1, 2, 3, AttemptOutcome("exited", 0, usage=ResourceUsage(1.0, 0.25, 500, 400, 1, 2)))
 
 
-def gather(*targets: str, deaf: int = 0, away: str = "", patience: float = 60.0) -> dict[str, RemoteUsage]:
+def gather(*targets: str, deaf: int = 0, away: str = "", timeout: float = 60.0) -> dict[str, RemoteUsage]:
     """Ask these nodes, of which each misses the first `deaf` questions, and one never answers."""
     asked: dict[str, int] = {}
 
@@ -29,7 +29,7 @@ def gather(*targets: str, deaf: int = 0, away: str = "", patience: float = 60.0)
             for _ in range(2):  # it arrives twice
                 asyncio.get_running_loop().call_soon(gathering.receive, answer)
 
-    gathering = UsageGathering("first", send, repeat=0.01, patience=patience)
+    gathering = UsageGathering("first", send, repeat=0.01, timeout=timeout)
     for target in targets:
         gathering.launches(JOB, KEY, target)
 
@@ -47,7 +47,7 @@ def test_all_nodes_are_asked_until_each_has_answered(deaf: int) -> None:
 
 
 def test_a_node_that_is_away_holds_up_no_result_for_ever() -> None:
-    assert gather("a", "b", away="b", patience=0.1) == {"a": THERE}
+    assert gather("a", "b", away="b", timeout=0.1) == {"a": THERE}
 
 
 def test_an_answer_that_nobody_waits_for_is_passed_over() -> None:

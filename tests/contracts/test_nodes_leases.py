@@ -31,27 +31,27 @@ def test_in_every_setting_the_head_waits_longer_than_a_node_goes_on() -> None:
     for interval, count, share in itertools.product((1, 30, 3600), (1, 3, 1000), (0, 1, 50, 80)):
         values = {"HeartbeatInterval": str(interval), "InactivityCount": str(count), "NodeLease": str(share)}
         settings = Settings(values)
-        assert settings.lease() * TO_STAND_STILL <= settings.patience()
+        assert settings.lease() * TO_STAND_STILL <= settings.node_timeout()
 
 
 @pytest.mark.parametrize("state", [AWAY, PAUSED_AWAY])
 def test_an_absence_counts_from_when_it_was_first_seen_and_ends_with_it(state: NodeState) -> None:
-    absences, patience = Absences(), {"red": 10.0, "green": 20.0}.__getitem__
+    absences, timeout = Absences(), {"red": 10.0, "green": 20.0}.__getitem__
     both = {"red": state, "green": state}
-    assert absences.too_long(both, patience, 100.0) == []
-    assert absences.too_long(both, patience, 110.0) == []
-    assert absences.too_long(both, patience, 110.1) == ["red"]
-    assert absences.too_long(both, patience, 121.0) == ["red", "green"]
-    assert absences.too_long({"red": READY, "green": state}, patience, 122.0) == ["green"]
-    assert absences.too_long(both, patience, 123.0) == ["green"], "it was back meanwhile"
+    assert absences.too_long(both, timeout, 100.0) == []
+    assert absences.too_long(both, timeout, 110.0) == []
+    assert absences.too_long(both, timeout, 110.1) == ["red"]
+    assert absences.too_long(both, timeout, 121.0) == ["red", "green"]
+    assert absences.too_long({"red": READY, "green": state}, timeout, 122.0) == ["green"]
+    assert absences.too_long(both, timeout, 123.0) == ["green"], "it was back meanwhile"
 
 
 def test_the_time_in_which_the_head_stood_still_is_not_counted() -> None:
-    absences, patience = Absences(), {"red": 10.0}.__getitem__
-    assert absences.too_long({"red": AWAY}, patience, 100.0) == []
+    absences, timeout = Absences(), {"red": 10.0}.__getitem__
+    assert absences.too_long({"red": AWAY}, timeout, 100.0) == []
     absences.forgive(50.0)
-    assert absences.too_long({"red": AWAY}, patience, 160.0) == []
-    assert absences.too_long({"red": AWAY}, patience, 160.1) == ["red"]
+    assert absences.too_long({"red": AWAY}, timeout, 160.0) == []
+    assert absences.too_long({"red": AWAY}, timeout, 160.1) == ["red"]
 
 
 def test_nodes_may_be_silent_and_away_longer_than_their_leases_and_a_node_taken_by_force_less_long() -> None:

@@ -101,7 +101,7 @@ def test_what_is_refused_is_reported_at_once_and_holds_up_nothing(monkeypatch: p
 def test_who_waits_for_a_record_hears_after_a_while_that_there_is_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tried, "PATIENCE", 0.05)
+    monkeypatch.setattr(tried, "TIMEOUT", 0.05)
 
     async def scene(disk: Disk, reports: ReportQueue) -> None:
         disk.full = True

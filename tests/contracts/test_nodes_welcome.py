@@ -23,7 +23,7 @@ from headnode.core.state.join import AdmitNode, InviteNode
 from headnode.engine.engine import Engine
 
 ROOT = User(name="root", uid=0, gid=0, administrator=True)
-PATIENCE = 20.0  # seconds
+TIMEOUT = 20.0  # seconds
 _decoder = msgspec.msgpack.Decoder(FromHead)
 
 
@@ -97,7 +97,7 @@ def play(tmp_path: Path, story: Callable[[Head, Connect], Awaitable[None]]) -> N
             return connections[-1]
 
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await story(head, connected)
         finally:
             server.close()

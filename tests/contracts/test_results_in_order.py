@@ -16,18 +16,18 @@ class Listener:
 
     def __init__(self) -> None:
         self.received: list[FromAgent] = []
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     def send(self, message: FromAgent) -> None:
         self.received.append(message)
-        self._news.set()
+        self._changed.set()
 
     async def hears(self, number: int) -> None:
         """Wait until so many messages were said."""
         async with asyncio.timeout(60.0):
             while len(self.received) < number:
-                self._news.clear()
-                await self._news.wait()
+                self._changed.clear()
+                await self._changed.wait()
 
 
 def test_the_start_of_a_child_does_not_overtake_the_result_of_its_parent() -> None:

@@ -20,7 +20,7 @@ from headnode.core.model.errors import Unavailable
 from headnode.sdk.asynchronous import connection
 from headnode.sdk.asynchronous.connection import AsyncHeadTransport
 
-PATIENCE = 30.0  # seconds
+TIMEOUT = 30.0  # seconds
 SELECTABLE = 1024  # descriptors from this one on are too large for select()
 
 
@@ -62,7 +62,7 @@ def test_a_repeated_request_that_is_canceled_gives_no_answer_to_the_next(tmp_pat
             assert await transport.ask("nodes", {}) == {"answer_to": "nodes"}
             await transport.close()
 
-    asyncio.run(asyncio.wait_for(ask(), PATIENCE))
+    asyncio.run(asyncio.wait_for(ask(), TIMEOUT))
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def vanishing_gateway() -> Iterator[WebRoute]:
     serving = threading.Thread(target=serve)
     serving.start()
     yield web_route(f"http://127.0.0.1:{door.getsockname()[1]}", "token", "")
-    serving.join(PATIENCE)
+    serving.join(TIMEOUT)
 
 
 def test_a_lost_submission_is_repeated_while_the_gateway_is_away(
@@ -116,7 +116,7 @@ def test_a_program_with_many_descriptors_asks_again_and_again(tmp_path: Path) ->
         asking = client.Client(str(tmp_path))
         assert [asking.ask("nodes"), asking.ask("nodes")] == [{}, {}]
         asking.close()
-        serving.join(PATIENCE)
+        serving.join(TIMEOUT)
 
 
 def answer_twice(door: socket.socket) -> None:

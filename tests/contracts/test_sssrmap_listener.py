@@ -18,7 +18,7 @@ from headnode.core.formats.sss.sssrmap.signatures import METHODS, signature_of
 from headnode.core.model.bounds import RMAP_HEAD, Bound
 from headnode.core.model.errors import BadRequest
 
-KEY, PATIENCE = b"sss", 20.0
+KEY, TIMEOUT = b"sss", 20.0
 BODY = '<Body><Request action="Query" actor="ann"><Object>Job</Object></Request></Body>'
 GOOD = request_frame(envelope(BODY, signature_of(BODY, KEY)))
 HEAD = GOOD.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
@@ -42,7 +42,7 @@ async def serving() -> AsyncIterator[int]:
 
 def run(scene: Callable[[int], Awaitable[None]]) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(PATIENCE), serving() as port:
+        async with asyncio.timeout(TIMEOUT), serving() as port:
             await scene(port)
 
     asyncio.run(whole())

@@ -12,7 +12,7 @@ import pytest
 
 from headnode.adapters.wire.peers import connect_tls
 
-PATIENCE = 5.0  # seconds
+TIMEOUT = 5.0  # seconds
 RESET = struct.pack("ii", 1, 0)  # close sends a reset
 
 
@@ -69,13 +69,13 @@ def test_a_connection_that_ends_before_the_handshake_is_an_error_at_whatever_mom
     with machine(reset, end, answer_and_end, receive_and_reset) as place:
         for _ in range(400):
             with pytest.raises(OSError, match=r"\w") as caught:
-                connect_tls(place, context(), "head.headnode.invalid", PATIENCE, PATIENCE)
+                connect_tls(place, context(), "head.headnode.invalid", TIMEOUT, TIMEOUT)
             assert not isinstance(caught.value, ConnectionRefusedError)
 
 
 def test_a_machine_that_does_not_shake_hands_is_waited_for_no_longer_than_said() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(TimeoutError):
-        connect_tls(silent.getsockname(), context(), "head.headnode.invalid", PATIENCE, 0.05)
+        connect_tls(silent.getsockname(), context(), "head.headnode.invalid", TIMEOUT, 0.05)
 
 
 def test_the_next_address_of_a_host_is_tried_when_one_accepts_no_connection(
@@ -87,7 +87,7 @@ def test_the_next_address_of_a_host_is_tried_when_one_accepts_no_connection(
         found = [(socket.AF_INET, socket.SOCK_STREAM, 0, "", place) for place in (nobody, (host, port))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         with pytest.raises(OSError, match=r"\w") as caught:
-            connect_tls(("two.invalid", 1), context(), "head.headnode.invalid", PATIENCE, PATIENCE)
+            connect_tls(("two.invalid", 1), context(), "head.headnode.invalid", TIMEOUT, TIMEOUT)
         assert not isinstance(caught.value, ConnectionRefusedError)
 
 
@@ -95,4 +95,4 @@ def test_a_host_of_which_no_address_accepts_a_connection_is_refused_in_the_words
     with socket.create_server(("127.0.0.1", 0)) as closed:
         nobody = closed.getsockname()
     with pytest.raises(ConnectionRefusedError):
-        connect_tls(nobody, context(), "head.headnode.invalid", PATIENCE, PATIENCE)
+        connect_tls(nobody, context(), "head.headnode.invalid", TIMEOUT, TIMEOUT)

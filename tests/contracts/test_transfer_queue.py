@@ -18,7 +18,7 @@ from headnode.adapters.batch.staging_processes import ForeignTransfer, TransferC
 from headnode.core.batch.dialect import AttemptPlace
 from headnode.core.batch.staged_files import TransferProgress, TransferResult
 
-PATIENCE = 20.0  # seconds
+TIMEOUT = 20.0  # seconds
 
 
 class HeadAnswer:
@@ -32,14 +32,14 @@ class HeadAnswer:
         self._over = threading.Event()
 
     def reason(self) -> str:
-        return self._reasons.get(timeout=PATIENCE)
+        return self._reasons.get(timeout=TIMEOUT)
 
     def over(self, result: TransferResult) -> None:
         self.results.append(result)
         self._over.set()
 
     def result(self) -> TransferResult:
-        assert self._over.wait(PATIENCE)
+        assert self._over.wait(TIMEOUT)
         return self.results[0]
 
 

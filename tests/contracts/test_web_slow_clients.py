@@ -17,7 +17,7 @@ from headnode.apps.web.gateway import BodyRoom
 from headnode.apps.web.http_server import BoundedHttp
 from headnode.apps.web.problems import answering
 
-SHORT, PATIENCE = 0.2, 20.0  # seconds
+SHORT, TIMEOUT = 0.2, 20.0  # seconds
 
 
 async def _read_body(request: Request) -> Response:
@@ -47,7 +47,7 @@ def _no_signals() -> AbstractContextManager[None]:
 
 def run(scene: Callable[[int], Awaitable[None]]) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(PATIENCE), server() as port:
+        async with asyncio.timeout(TIMEOUT), server() as port:
             await scene(port)
 
     asyncio.run(whole())

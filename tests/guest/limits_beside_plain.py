@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT / "benchmarks"), str(ROOT / "tests")]
 import heads  # noqa: E402
 from curves import wait_for  # noqa: E402 - it lies where benchmarks are
 
-heads.PATIENCE = 1800.0  # seconds: its processor is emulated
+heads.TIMEOUT = 1800.0  # seconds: its processor is emulated
 TASKS = 150
 TURNS = 3
 

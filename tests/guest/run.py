@@ -25,8 +25,8 @@ TESTS = (
     "tests/live/test_delegated_groups.py",
     "tests/live/test_inherited_descriptors.py",
 )
-PATIENCE = 4 * 3600  # seconds
-PATIENCE_OF_TESTS = 1800  # seconds for anything that must happen; starting an agent takes 9 to 19 alone
+TIMEOUT = 4 * 3600  # seconds
+TIMEOUT_OF_TESTS = 1800  # seconds for anything that must happen; starting an agent takes 9 to 19 alone
 EMULATOR = "qemu-system-x86_64"
 PACKAGES = {EMULATOR: "qemu-system-x86", "cpio": "cpio", "busybox": "busybox-static", "dpkg-deb": "dpkg"}
 MODULES = (  # each after those that it needs; a kernel may have some of them built in
@@ -144,7 +144,7 @@ def _inside(arguments: list[str]) -> str:
     return "\n".join(
         (
             f"export HOME={shlex.quote(str(Path.home()))} PATH={shlex.quote(os.environ['PATH'])}",
-            f"export PYTHONDONTWRITEBYTECODE=1 HEADNODE_TEST_PATIENCE={PATIENCE_OF_TESTS}",
+            f"export PYTHONDONTWRITEBYTECODE=1 HEADNODE_TEST_PATIENCE={TIMEOUT_OF_TESTS}",
             f"cd {shlex.quote(str(REPOSITORY))}",
             f"exec {shlex.join(command)}",
             "",
@@ -191,7 +191,7 @@ def _run(kernel: Path, first: Path) -> int:
     ]
     said = b""
     with subprocess.Popen(
-        ["timeout", str(PATIENCE), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
+        ["timeout", str(TIMEOUT), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     ) as guest:
         assert guest.stdout is not None
         while more := os.read(guest.stdout.fileno(), 4096):  # dots come one by one

@@ -209,11 +209,11 @@ class Adversary:
         for task in job["tasks"]:
             if "type" not in task:
                 task["rerunnable"] = rerunnable
-        for wish in self.random.sample(self._wishes(), self._any(0, 0, 1, 1, 2)):
+        for wish in self.random.sample(self._requests(), self._any(0, 0, 1, 1, 2)):
             job |= wish
         return job
 
-    def _wishes(self) -> list[dict[str, Any]]:
+    def _requests(self) -> list[dict[str, Any]]:
         now = time.time()
         return [
             {"licences": {"solver": self._any(1, 2)}},

@@ -52,7 +52,7 @@ from headnode.core.model.quantities import NEVER, Instant, JobId, Seconds
 from headnode.core.model.task import TaskSpec
 from headnode.core.state.job_record import encode_spec
 
-PATIENCE = float(os.environ.get("HEADNODE_TEST_PATIENCE", "20"))  # seconds for anything that must happen
+TIMEOUT = float(os.environ.get("HEADNODE_TEST_PATIENCE", "20"))  # seconds for anything that must happen
 NODE = "n1"
 JOB = JobId(7)
 PATHS = {"PYTHONPATH": ":".join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
@@ -119,21 +119,21 @@ class Head:
         data = msgspec.msgpack.encode(message)
         self._peer.sendall(len(data).to_bytes(4, "big") + data)
 
-    def until(self, holds: Callable[[], Any], patience: float = PATIENCE) -> None:
+    def until(self, holds: Callable[[], Any], timeout: float = TIMEOUT) -> None:
         """Listen until it holds."""
-        end = time.monotonic() + patience
+        end = time.monotonic() + timeout
         while not holds():
-            assert time.monotonic() < end, f"it did not happen in {patience} s: {self.results} {self.started}"
+            assert time.monotonic() < end, f"it did not happen in {timeout} s: {self.results} {self.started}"
             self.receive(0.02)
 
-    def receive(self, patience: float) -> None:
+    def receive(self, timeout: float) -> None:
         """Listen for a moment; the other sides of what is launched show that they live, as agents do."""
         if self._peer is not None and time.monotonic() - self._showed_life > SHOW_LIFE:
             self._showed_life = time.monotonic()
             for route, sequence in self._launches.values():
                 self.send(LaunchAck(route, False, sequence))
         channels = [each for each in (self._listener, self._peer) if each is not None]
-        for channel in select.select(channels, [], [], patience)[0]:
+        for channel in select.select(channels, [], [], timeout)[0]:
             if channel is self._listener:
                 self._peer, _ = channel.accept()
                 self._received = bytearray()

@@ -13,7 +13,7 @@ from heads import RealHead, real_head
 from testbed.clusters import Cluster
 
 HN = Path(sys.executable).with_name("hn")
-PATIENCE = 240.0  # seconds
+TIMEOUT = 240.0  # seconds
 
 
 class Programs:
@@ -25,7 +25,7 @@ class Programs:
             [HN, "compat", "install", *options, str(folder)],
             check=True,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
 
     def environment(self, where: Path) -> dict[str, str]:
@@ -47,7 +47,7 @@ class Programs:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
         )
 
     def said(self, command: str, where: Path) -> str:

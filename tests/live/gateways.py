@@ -22,7 +22,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from headnode.apps.client.connection import Connection
-from heads import PATIENCE, RealHead
+from heads import TIMEOUT, RealHead
 
 PYTHON_OF_ALL = ("env", f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}", "/usr/bin/python3")
 """A Python that every user can run, with what ours imports."""
@@ -60,7 +60,7 @@ class RealGateway:
 
     def control(self, question: str) -> dict[str, Any]:
         """Ask the control socket, as soon as it is there."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 with socket.socket(socket.AF_UNIX) as connection:
@@ -89,7 +89,7 @@ class RealGateway:
     @contextmanager
     def browser(self) -> Iterator[httpx.Client]:
         """Yield a client that has logged in with an address that works once."""
-        with httpx.Client(base_url=self.address, timeout=PATIENCE) as client:
+        with httpx.Client(base_url=self.address, timeout=TIMEOUT) as client:
             answer = client.get(self.control("login")["address"])
             assert answer.status_code == 303, answer.text
             client.headers["X-CSRF-Token"] = client.get("/api/v1/session").json()["csrf"]
@@ -97,7 +97,7 @@ class RealGateway:
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
 
 @contextmanager
@@ -128,7 +128,7 @@ def gateway_fixture(
 def raw_exchange(gateway: RealGateway, pieces: Sequence[bytes]) -> bytes:
     """Send bytes to a gateway, and return all that it answers until it closes the connection."""
     host, _, port = gateway.address.partition("://")[2].partition(":")
-    with socket.create_connection((host, int(port)), PATIENCE) as connection:
+    with socket.create_connection((host, int(port)), TIMEOUT) as connection:
         for piece in pieces:
             connection.sendall(piece)
         found = b""

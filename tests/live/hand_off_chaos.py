@@ -19,14 +19,14 @@ import pytest
 
 from depth import share_of
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead
+from heads import TIMEOUT, RealHead
 
 MIN_JOBS = 10
 MAX_BEHIND = 90  # jobs that have not run; a process that never lives to the end of a search moves nothing
 CALM = 2  # times as long as a storm
 OF_ONE_ROUND = 1000  # faults
 RUDE = 0.6  # of the calls of its commands
-ALL_OVER = 20 * PATIENCE  # seconds until all jobs of a round have ended
+ALL_OVER = 20 * TIMEOUT  # seconds until all jobs of a round have ended
 
 
 class RudePeer(Protocol):

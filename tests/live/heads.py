@@ -15,7 +15,7 @@ from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
 from testbed.answer_schemas import check_schema
 
-PATIENCE = 30.0  # seconds for anything that must happen
+TIMEOUT = 30.0  # seconds for anything that must happen
 
 
 class RealHead:
@@ -53,7 +53,7 @@ class RealHead:
         return answer
 
     def wait_until_ready(self) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline:
             try:
                 nodes = self.ask("nodes")["nodes"]
@@ -64,7 +64,7 @@ class RealHead:
             if sum(node["state"] == "Ready" for node in nodes) >= self.nodes:
                 return
             time.sleep(0.01)
-        raise AssertionError(f"no ready node after {PATIENCE} s:\n{self.log()}")
+        raise AssertionError(f"no ready node after {TIMEOUT} s:\n{self.log()}")
 
     def submit(self, *commands: str, terms: dict[str, str] | None = None, **task: Any) -> int:
         tasks = [{"command": command, **task} for command in commands]
@@ -81,7 +81,7 @@ class RealHead:
 
     def wait_for(self, job: int, state: str) -> None:
         """Wait until people see one of the job's tasks in a state."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline:
             if self.ask("tasks", job=job, states=[state])["tasks"]:
                 return
@@ -90,7 +90,7 @@ class RealHead:
 
     def until(self, happened: Callable[[], object]) -> None:
         """Wait until something has happened."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not happened():
             assert time.monotonic() < deadline, self.log()
             time.sleep(0.02)
@@ -120,7 +120,7 @@ class RealHead:
             self.start_again()
         self.ask("stop_head", cancel_jobs=True)
         self.client.close()
-        self.process.wait(PATIENCE)
+        self.process.wait(TIMEOUT)
 
 
 @contextmanager

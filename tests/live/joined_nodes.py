@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from heads import PATIENCE, RealHead
+from heads import TIMEOUT, RealHead
 
 
 class JoinedNode:
@@ -32,7 +32,7 @@ class JoinedNode:
     def join(self, invitation: str) -> "subprocess.CompletedProcess[str]":
         """Join and end, as ``hn agent --join`` does before it starts the agent."""
         words = self._command("--only-join", "--join", invitation)
-        return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
     def start(self) -> None:
         """Start the agent."""
@@ -42,7 +42,7 @@ class JoinedNode:
     def ended(self) -> int:
         """Wait until the agent ends by itself; return its status."""
         assert self.process is not None
-        return self.process.wait(PATIENCE)
+        return self.process.wait(TIMEOUT)
 
     def log(self) -> str:
         """Return what the agent said."""
@@ -52,7 +52,7 @@ class JoinedNode:
         """End the agent, if it runs."""
         if self.process is not None and self.process.poll() is None:
             self.process.terminate()
-            self.process.wait(PATIENCE)
+            self.process.wait(TIMEOUT)
 
 
 def invite(head: RealHead, **wish: Any) -> str:
@@ -63,7 +63,7 @@ def invite(head: RealHead, **wish: Any) -> str:
 
 def wait_for_state(head: RealHead, node: str, state: str) -> dict[str, Any]:
     """Wait until people see the node in a state; return it."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         for found in head.ask("nodes")["nodes"]:
             if found["name"] == node and found["state"] == state:

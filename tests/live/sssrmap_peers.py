@@ -17,7 +17,7 @@ from gateways import PYTHON_OF_ALL
 from headnode.adapters.wire.sssrmap import request_frame
 from headnode.core.formats.sss.sssrmap.messages import RmapResponse, envelope, parsed_answer, read_response
 from headnode.core.formats.sss.sssrmap.signatures import SHA1, signature_of
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 
 KEY = b"sss"
 ROOT = os.geteuid() == 0
@@ -51,7 +51,7 @@ class RealListener:
                 user=account,
                 cwd="/",
             )
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not (found := _READY.search(self.log.read_text())):
             assert self.process.poll() is None, self.log.read_text()
             assert time.monotonic() < deadline, self.log.read_text()
@@ -60,7 +60,7 @@ class RealListener:
 
     def exchange(self, *pieces: bytes, ends: bool = False) -> bytes:
         """Send bytes, and return all that is answered until the connection is closed."""
-        with socket.create_connection(("127.0.0.1", self.port), PATIENCE) as connection:
+        with socket.create_connection(("127.0.0.1", self.port), TIMEOUT) as connection:
             found = b""
             with suppress(ConnectionError):
                 for piece in pieces:
@@ -98,7 +98,7 @@ class RealListener:
 
     def stop(self) -> None:
         self.process.terminate()
-        assert self.process.wait(PATIENCE) == 0, self.log.read_text()
+        assert self.process.wait(TIMEOUT) == 0, self.log.read_text()
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.messages import FromHead, Goodbye, OpenJob
 from headnode.core.model.errors import Unavailable
 from headnode.core.state.job_record import decode_spec
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 
 FACTS_OF_BEFORE = {"name": "old", "processors": 1, "boot_id": "b", "serves": "root"}
 _decoder = msgspec.msgpack.Decoder(FromHead)
@@ -32,7 +32,7 @@ def answer_to_hello(head: RealHead, protocol: int) -> object:
         finally:
             writer.close()
 
-    return asyncio.run(asyncio.wait_for(connected(), PATIENCE))
+    return asyncio.run(asyncio.wait_for(connected(), TIMEOUT))
 
 
 @pytest.mark.parametrize(
@@ -73,6 +73,6 @@ def test_an_agent_of_before_is_not_told_of_the_signal_of_a_job_and_sends_none(tm
             writer.close()
 
     with real_head(tmp_path, nodes=0) as head:
-        message = asyncio.run(asyncio.wait_for(opened(head), PATIENCE))
+        message = asyncio.run(asyncio.wait_for(opened(head), TIMEOUT))
         assert decode_spec(message.spec).signal == ""
         assert head.ask("job", job=message.job)["job"]["state"] == "Running"

@@ -14,7 +14,7 @@ from joined_nodes import JoinedNode, invite, wait_for_state
 
 from headnode.adapters import process_tree
 from headnode.apps.client.client import Client
-from heads import PATIENCE, real_head
+from heads import TIMEOUT, real_head
 from testbed.processes import free_address
 
 HN = str(Path(sys.executable).with_name("hn"))
@@ -89,7 +89,7 @@ def test_a_task_of_the_heads_own_machine_runs_once_after_a_restore(tmp_path: Pat
         head.until(lambda: head.ask("job", job=job)["job"]["tasks"]["running"] == 1)
         assert hn("backup", str(backup), state=state).returncode == 0
         assert hn("down", state=state).returncode == 0
-        head.process.wait(PATIENCE)
+        head.process.wait(TIMEOUT)
         head.client.close()
         state.rename(former)
         restored = hn("restore", str(backup), state=state)
@@ -202,7 +202,7 @@ def typed_in_a_shell(command: str, state: Path) -> "subprocess.CompletedProcess[
 
 
 def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not holds():
         assert time.monotonic() < deadline, "it did not come to that"
         time.sleep(0.02)

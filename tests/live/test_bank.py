@@ -72,9 +72,9 @@ def reasons(head: RealHead, job: int) -> str:
     return str(head.ask("explain_job", job=job))
 
 
-def settled(head: RealHead, bank: AnyBank, patience: float = 60.0) -> None:
+def settled(head: RealHead, bank: AnyBank, timeout: float = 60.0) -> None:
     """Wait until the bank was told of all runs: each was charged once, and the balance is exact."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while left := [job["id"] for job in head.ask("jobs")["jobs"] if view(head, job["id"])["bank"]["due"]]:
         assert time.monotonic() < deadline, (left, head.log())
         time.sleep(0.1)
@@ -334,7 +334,7 @@ def test_no_charge_is_lost_or_doubled_by_kills_and_lost_answers(head: RealHead, 
     for job in jobs:
         head.wait(job)
     bank.misbehave()
-    settled(head, bank, patience=120)
+    settled(head, bank, timeout=120)
     runs = {named(job, run) for job in jobs for run in range(1, view(head, job)["starts"] + 1)}
     assert bank.told("Charge").keys() <= runs
     assert {named(job, view(head, job)["starts"]) for job in jobs} <= bank.told("Charge").keys()

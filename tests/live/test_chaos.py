@@ -25,7 +25,7 @@ from headnode.adapters.processes.job_journal import lives, read
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError, NotFound, Unavailable
 
-PATIENCE = 60.0  # seconds for anything that must happen
+TIMEOUT = 60.0  # seconds for anything that must happen
 EXITS = 7  # tasks end with exit codes 0 to 6
 PARTS = ("head", "agent", "factory", "shepherd")
 
@@ -97,13 +97,13 @@ class Victim:
 
     def ask(self, question: str, **fields: Any) -> dict[str, Any]:
         """Ask the head, waiting for it while it is away; for questions that may be asked twice."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 return self.client.ask(question, **fields)
             except Unavailable:
                 assert self.head.poll() is None, f"the head died by itself:\n{self.log()}"
-                assert time.monotonic() < deadline, f"no head for {PATIENCE} s:\n{self.log()}"
+                assert time.monotonic() < deadline, f"no head for {TIMEOUT} s:\n{self.log()}"
                 time.sleep(0.01)
 
     def log(self) -> str:
@@ -114,7 +114,7 @@ class Victim:
         """End everything."""
         self.ask("stop_head", cancel_jobs=True)
         self.client.close()
-        self.head.wait(PATIENCE)
+        self.head.wait(TIMEOUT)
 
 
 @pytest.fixture
@@ -198,7 +198,7 @@ def _backlog(victim: Victim) -> int:
 
 
 def _wait_until_all_are_over(victim: Victim, acknowledged: dict[int, list[str]]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while left := _backlog(victim):
         assert time.monotonic() < deadline, (
             f"{left} jobs are stuck: {victim.ask('jobs', states=['active'])['jobs'][:5]}\n{victim.log()}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_chaos import PARTS, PATIENCE, Victim
+from test_chaos import PARTS, TIMEOUT, Victim
 
 from depth import share_of
 from heads import RealHead, head_fixture
@@ -68,7 +68,7 @@ def test_a_flow_survives_the_death_of_anything_at_any_moment(victim: Victim, tmp
             jobs.append(victim.ask("submit_job", jobfile=described)["job"])
         time.sleep(dice.uniform(0.05, 0.6))  # the moment is what is tried
         victim.kill(dice.choice([*filter(victim.processes, PARTS), "all"]))
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while active := victim.ask("jobs", states=["active"])["jobs"]:
         assert time.monotonic() < deadline, f"stuck: {active}\n{victim.log()}"
         time.sleep(0.05)

@@ -25,7 +25,7 @@ from headnode.core.state.invariants import check_cluster
 from headnode.engine.recovery import recover, save
 from heads import RealHead, processes, real_head
 
-PATIENCE = 90.0  # seconds for the end of everything
+TIMEOUT = 90.0  # seconds for the end of everything
 MEAN_LIFE = 2.5  # seconds from one kill to the next
 OVER = ("Finished", "Failed", "Canceled")
 
@@ -58,7 +58,7 @@ class Murderer:
 
 
 def let_all_end(adversary: Adversary) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     left = [0]
     while left:
         try:
@@ -79,7 +79,7 @@ def check_that_nothing_is_left(head: RealHead, adversary: Adversary) -> None:
     everything = {"numprocessors": "4", "exclusive": "true", "license": "solver:2"}
     job = head.submit("true", terms=everything)
     assert head.wait(job)["state"] == "Finished"
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     tasks = (b"HEADNODE_TASK=", f"HEADNODE_STATE={head.state}".encode())
     while list(processes(*tasks)) or list(adversary.work.iterdir()):
         left = [Path(f"/proc/{number}/cmdline").read_bytes() for number in processes(*tasks)]

@@ -26,7 +26,7 @@ from headnode.apps.client.logins import HeadLogin, keep, login_named, logins
 from headnode.apps.client.tls_connection import MAX_HEADS, dial, others_of, redeem_login
 from headnode.core.model.errors import IS_STANDBY, BadRequest, HeadnodeError, Unavailable
 from headnode.sdk.asynchronous.connection import AsyncHeadTransport
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.processes import free_address, unanswering
 
 WHAT = "this is a standby head"
@@ -77,7 +77,7 @@ def spoken(head: RealHead, answer: dict[str, Any]) -> Iterator[str]:
         serving.start()
         yield f"127.0.0.1:{door.getsockname()[1]}"
         door.shutdown(socket.SHUT_RDWR)
-    serving.join(PATIENCE)
+    serving.join(TIMEOUT)
 
 
 def at(login: HeadLogin, address: str, *others: str, term: int = 0) -> HeadLogin:
@@ -99,7 +99,7 @@ def test_a_head_says_its_term_and_its_standby_heads_when_somebody_logs_in(
 ) -> None:
     connection = dial(login.host, login.port, login.authority)
     connection.send({"verb": "log_in", "token": login.token})
-    answer = connection.receive(PATIENCE)
+    answer = connection.receive(TIMEOUT)
     connection.close()
     assert (answer["standbys"], answer["term"]) == ([], 0)
     assert (login.others, login.term) == ((), 0)
@@ -246,7 +246,7 @@ def hn(directory: Path, *words: str, given: str = "") -> "subprocess.CompletedPr
     }
     return subprocess.run(
         [sys.executable, "-m", "headnode.apps.cli", *words],
-        env=environ, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False,
+        env=environ, input=given, capture_output=True, text=True, timeout=TIMEOUT, check=False,
     )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from headnode.apps.client.logins import HeadLogin, keep, logins
 from headnode.apps.client.tls_connection import dial, redeem_login
 from headnode.core.model import bounds as b
 from headnode.core.model.errors import HeadnodeError, NotAllowed, Refused, Unavailable
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.processes import free_address
 
 
@@ -69,7 +69,7 @@ def hn(home: Path, *words: str, given: str = "") -> "subprocess.CompletedProcess
     }
     command = [sys.executable, "-m", "headnode.apps.cli", *words]
     return subprocess.run(
-        command, env=environ, input=given, capture_output=True, text=True, timeout=PATIENCE, check=False
+        command, env=environ, input=given, capture_output=True, text=True, timeout=TIMEOUT, check=False
     )
 
 
@@ -167,7 +167,7 @@ def test_wrong_and_revoked_tokens_are_refused_at_once(head: RealHead) -> None:
 def test_an_expired_token_is_refused_where_it_is_in_use(head: RealHead) -> None:
     client = Client(logged_in(head, lifetime=2.0))  # to be shown once before it is over
     assert client.ask("ping")
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     code = ""
     while not code and time.monotonic() < deadline:
         try:
@@ -251,7 +251,7 @@ def _tls(login: HeadLogin, alpn: str = "", certificate: Path | None = None) -> s
         context.set_alpn_protocols([alpn])
     if certificate is not None:
         context.load_cert_chain(certificate / "node.pem", certificate / "node.key")
-    plain = socket.create_connection((login.host, login.port), PATIENCE)
+    plain = socket.create_connection((login.host, login.port), TIMEOUT)
     return context.wrap_socket(plain, server_hostname=HEAD_NAME)
 
 
@@ -310,7 +310,7 @@ def test_one_user_takes_no_more_than_his_share(head: RealHead) -> None:
     assert refused(Client(hers)) == "too-many-connections"
     works(mine)
     taken.pop().close()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         try:
             works(hers)

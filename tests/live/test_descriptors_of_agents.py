@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from agent_scene import JOB, PATIENCE, Scene, alive, scene_fixture
+from agent_scene import JOB, TIMEOUT, Scene, alive, scene_fixture
 
 from headnode.adapters import process_tree
 from headnode.adapters.processes.agent_link import AGENT_SOCKET
@@ -80,7 +80,7 @@ def connections(path: Path, number: int) -> Iterator[list[socket.socket]]:
         found = [opened.enter_context(socket.socket(socket.AF_UNIX)) for _ in range(number)]
         for each in found:
             each.connect(str(path))
-            each.settimeout(PATIENCE / 2)
+            each.settimeout(TIMEOUT / 2)
         yield found
 
 

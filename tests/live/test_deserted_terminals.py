@@ -11,7 +11,7 @@ from headnode.adapters.processes.launcher import FAILED, SOCKET, TASK
 WAIT = """
 import sys
 from headnode.adapters.processes import terminal
-terminal._PATIENCE = 0.3
+terminal._TIMEOUT = 0.3
 sys.exit(terminal.main(sys.argv[1], sys.argv[2:]))
 """
 

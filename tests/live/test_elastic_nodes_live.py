@@ -15,7 +15,7 @@ from sites import add_resource, polite_fixture, slurm_fixture
 
 from depth import share_of
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, processes, real_head
+from heads import TIMEOUT, RealHead, processes, real_head
 from testbed.other_users import being
 from testbed.real_peers import free_ports
 from testbed.slurm_peer import SlurmPeer
@@ -64,7 +64,7 @@ def ended(head: RealHead, job: int) -> dict[str, Any]:
 
 
 def patiently(head: RealHead, happened: Callable[[], object]) -> None:
-    until = time.monotonic() + 4 * PATIENCE
+    until = time.monotonic() + 4 * TIMEOUT
     while not happened():
         assert time.monotonic() < until, head.log()
         time.sleep(0.2)

@@ -16,7 +16,7 @@ from headnode.apps.agent.agent import ENDED, Agent
 from headnode.apps.agent.head_link import HeadEnded, LocalTransport
 from headnode.apps.agent.places import Places
 from headnode.core.model.node import NodeFacts
-from heads import PATIENCE, RealHead, processes, real_head
+from heads import TIMEOUT, RealHead, processes, real_head
 
 scene = scene_fixture()
 
@@ -30,7 +30,7 @@ def test_a_head_knows_its_name_again_and_removes_nodes_that_it_no_longer_runs(tm
     head.nodes = 1
     head.start_again()
     try:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while len(left := head.ask("nodes")["nodes"]) > 1:
             assert time.monotonic() < deadline, left
             time.sleep(0.05)
@@ -53,7 +53,7 @@ def test_an_agent_of_this_machine_that_no_head_ever_welcomed_ends(tmp_path: Path
         await asyncio.wait((running,), timeout=1.0)
         assert not running.done()
         agent.head_is_off(boot_time() + 3600, ended=False)
-        await asyncio.wait_for(running, PATIENCE)
+        await asyncio.wait_for(running, TIMEOUT)
 
     asyncio.run(alone())
 
@@ -63,7 +63,7 @@ def test_a_head_that_is_interrupted_from_the_keyboard_takes_its_agents_with_it(t
         words = (b"headnode.apps.agent", str(head.state).encode())
         assert list(processes(*words))
         head.process.send_signal(signal.SIGINT)
-        assert head.process.wait(PATIENCE) == 0
+        assert head.process.wait(TIMEOUT) == 0
         head.until(lambda: not list(processes(*words)))
         head.start_again()
 
@@ -80,7 +80,7 @@ def test_an_agent_that_begins_while_its_head_is_stopped_does_not_outlive_it(tmp_
         os.kill(first, signal.SIGKILL)
         head.until(lambda: set(processes(*words)) - {first})
         head.ask("stop_head")
-        head.process.wait(PATIENCE)
+        head.process.wait(TIMEOUT)
         head.until(lambda: not list(processes(*words)))
         head.start_again()
 
@@ -90,7 +90,7 @@ def test_an_agent_that_cannot_reach_its_head_ends_when_the_head_was_stopped(scen
     scene.head.run(1, (1, 1))
     shepherd = scene.shepherd()
     scene.head.end()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not scene.agent_has_ended():
         assert time.monotonic() < deadline
         time.sleep(0.02)

@@ -15,7 +15,7 @@ from headnode.apps.web.event_hub import EventBatch, EventQueue, StreamedEvent
 from headnode.apps.web.http_server import SharedChunk
 from headnode.core.model.bounds import STREAM_QUEUE
 from headnode.protocol.event_answers import EventObject
-from heads import PATIENCE, RealHead, head_fixture
+from heads import TIMEOUT, RealHead, head_fixture
 
 STREAM = "/api/v1/event-stream"
 
@@ -37,12 +37,12 @@ class Follower:
 
     def __enter__(self) -> "Follower":
         self._thread.start()
-        assert self.opened.wait(PATIENCE)
+        assert self.opened.wait(TIMEOUT)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
-        self._thread.join(PATIENCE)
+        self._thread.join(TIMEOUT)
 
     def _read(self) -> None:
         with self._client.stream("GET", STREAM, params=self._query, headers=self._headers) as answer:
@@ -165,7 +165,7 @@ def test_streams_share_chunks_and_old_clients_get_plain_bytes(head: RealHead, ga
         cookies = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
         where = urlsplit(gateway.address)
         begun = f"Host: {where.netloc}\r\nCookie: {cookies}\r\n\r\n"
-        with socket.create_connection((where.hostname or "", where.port or 0), PATIENCE) as old:
+        with socket.create_connection((where.hostname or "", where.port or 0), TIMEOUT) as old:
             old.sendall(f"GET {STREAM} HTTP/1.0\r\n{begun}".encode())
             got = _until(old, b": headnode\n\n")
             assert b"chunked" not in got

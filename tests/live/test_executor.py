@@ -20,11 +20,11 @@ from headnode.adapters.wire.frame_codec import HEADER, frame
 from headnode.sdk import BadRequest, HeadnodeClient, HeadnodeExecutor, Unavailable, WrongState
 from headnode.sdk.executor.call_files import RESULT, CallDirectory, ResultHeader
 from headnode.sdk.executor.calls import HeadnodeFuture, OpenCalls
-from headnode.sdk.executor.jobs_of_calls import RESULT_PATIENCE, JobsOfCalls
+from headnode.sdk.executor.jobs_of_calls import RESULT_TIMEOUT, JobsOfCalls
 from heads import RealHead, real_head, shared_head_fixture
 from testbed.request_relay import RequestRelay, request_relay
 
-PATIENCE = 60.0  # seconds
+TIMEOUT = 60.0  # seconds
 
 head = shared_head_fixture(processors=4)
 
@@ -43,25 +43,25 @@ def executor(client: HeadnodeClient, tmp_path: Path) -> Iterator[HeadnodeExecuto
 
 def test_values_come_back_in_order(executor: HeadnodeExecutor) -> None:
     factor = 3  # a closure, in a module that the nodes cannot import
-    assert list(executor.map(lambda n: n * factor, range(10), timeout=PATIENCE)) == [n * 3 for n in range(10)]
+    assert list(executor.map(lambda n: n * factor, range(10), timeout=TIMEOUT)) == [n * 3 for n in range(10)]
     future = executor.submit(divmod, 17, 5)
-    assert future.result(PATIENCE) == (3, 2)
+    assert future.result(TIMEOUT) == (3, 2)
 
 
 def test_an_exception_comes_back_with_the_traceback_of_the_task(executor: HeadnodeExecutor) -> None:
     def divide(by: int) -> float:
         return 1 / by
 
-    error = executor.submit(divide, 0).exception(PATIENCE)
+    error = executor.submit(divide, 0).exception(TIMEOUT)
     assert isinstance(error, ZeroDivisionError)
     assert "return 1 / by" in str(error.__cause__)
 
 
 def test_a_call_runs_as_a_task_of_its_own(executor: HeadnodeExecutor, client: HeadnodeClient) -> None:
     future: Any = executor.submit(lambda: (os.getpid(), os.environ["CCP_JOBID"], print("said")))
-    process, job, _ = future.result(PATIENCE)
+    process, job, _ = future.result(TIMEOUT)
     assert process != os.getpid()
-    client.job(int(job)).wait(timeout=PATIENCE)
+    client.job(int(job)).wait(timeout=TIMEOUT)
     assert future.place == f"{job}.1.1"
     assert client.job(int(job)).output(1, 1) == "said\n"
 
@@ -71,7 +71,7 @@ def test_many_calls_are_a_few_jobs_and_nothing_is_polled(head: RealHead, tmp_pat
     with request_relay(tmp_path / "relay", head.state) as relay, HeadnodeClient(relay.state) as client:
         with HeadnodeExecutor(client, directory=tmp_path, name="many") as executor:
             futures = [executor.submit(pow, n, 2) for n in range(calls)]
-            assert [future.result(5 * PATIENCE) for future in futures] == [n**2 for n in range(calls)]
+            assert [future.result(5 * TIMEOUT) for future in futures] == [n**2 for n in range(calls)]
         jobs = relay.asked["submit_job"]
         assert jobs + relay.asked["add_tasks"] <= max(20, calls // 20)  # more where this process gets no time
         assert jobs <= relay.asked["watch_jobs"] <= jobs + relay.asked["add_tasks"]
@@ -86,12 +86,12 @@ def test_calls_go_on_when_the_head_was_killed(tmp_path: Path) -> None:
         HeadnodeExecutor(client, directory=tmp_path) as executor,
     ):
         futures = [executor.submit(slowly, n) for n in range(40)]
-        next(as_completed(futures, PATIENCE))
+        next(as_completed(futures, TIMEOUT))
         head.kill()
         late = executor.submit(slowly, 40)
         again = threading.Thread(target=head.start_again)
         again.start()
-        assert [future.result(2 * PATIENCE) for future in [*futures, late]] == list(range(41))
+        assert [future.result(2 * TIMEOUT) for future in [*futures, late]] == list(range(41))
         again.join()
 
 
@@ -117,17 +117,17 @@ def test_a_call_that_waits_is_canceled_and_one_that_runs_is_killed(
 
     futures = [executor.submit(run_until_killed, number) for number in range(8)]
     job = client.job(int(placed(futures[-1]).split(".")[0]))
-    next(now for now in job.watch(timeout=PATIENCE) if now.tasks.running == 4)
+    next(now for now in job.watch(timeout=TIMEOUT) if now.tasks.running == 4)
     assert futures[7].cancel()
     assert futures[0].cancel()
-    assert wait([futures[0], futures[7]], PATIENCE).not_done == set()
+    assert wait([futures[0], futures[7]], TIMEOUT).not_done == set()
     with pytest.raises(CancelledError):
         futures[7].result()
-    assert next(now for now in job.watch(timeout=PATIENCE) if now.tasks.canceled + now.tasks.failed == 2)
+    assert next(now for now in job.watch(timeout=TIMEOUT) if now.tasks.canceled + now.tasks.failed == 2)
     executor.shutdown(wait=False, cancel_futures=True)
     for future in futures:
         assert future.cancel()
-    assert job.wait(timeout=PATIENCE).state == "Canceled"
+    assert job.wait(timeout=TIMEOUT).state == "Canceled"
     assert not (tmp_path / "runs-7").exists()
 
 
@@ -141,7 +141,7 @@ def placed(future: Any) -> str:
 def test_shutdown_cancels_what_has_not_started(client: HeadnodeClient, tmp_path: Path) -> None:
     executor = HeadnodeExecutor(client, directory=tmp_path)
     futures = [executor.submit(slowly, n) for n in range(200)]
-    assert futures[0].result(PATIENCE) == 0
+    assert futures[0].result(TIMEOUT) == 0
     executor.shutdown(cancel_futures=True)
     assert all(future.done() for future in futures)
     assert any(future.cancelled() for future in futures)
@@ -174,7 +174,7 @@ def test_an_option_that_no_call_has_is_refused_at_once(client: HeadnodeClient, t
 
 def test_the_directory_is_private_and_removed_at_the_end(client: HeadnodeClient, tmp_path: Path) -> None:
     with HeadnodeExecutor(client, directory=tmp_path) as executor:
-        executor.submit(slowly, 1).result(PATIENCE)
+        executor.submit(slowly, 1).result(TIMEOUT)
         (directory,) = tmp_path.iterdir()
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
         assert list(directory.iterdir()) == []
@@ -191,24 +191,24 @@ def test_calls_and_results_are_bounded(client: HeadnodeClient, tmp_path: Path) -
         with pytest.raises(BadRequest, match="call-too-large"):
             executor.submit(len, b"x" * 10_001)
         with pytest.raises(BadRequest, match="result-too-large"):
-            executor.submit(bytes, 1001).result(PATIENCE)
+            executor.submit(bytes, 1001).result(TIMEOUT)
 
 
 def test_a_result_that_cannot_be_pickled_says_so(executor: HeadnodeExecutor) -> None:
     with pytest.raises(BadRequest, match="result-not-picklable"):
-        executor.submit(threading.Lock).result(PATIENCE)
+        executor.submit(threading.Lock).result(TIMEOUT)
 
 
 def test_a_task_that_is_killed_is_named(executor: HeadnodeExecutor) -> None:
     with pytest.raises(WrongState, match=r"call-failed.*hn task output \d+\.1\.1") as failed:
-        executor.submit(lambda: os.kill(os.getpid(), signal.SIGKILL)).result(PATIENCE)
+        executor.submit(lambda: os.kill(os.getpid(), signal.SIGKILL)).result(TIMEOUT)
     assert "signal 9" in failed.value.what
 
 
 @pytest.mark.parametrize("status", [0, 3, 7])
 def test_a_function_that_ends_its_process_is_shown_at_once(executor: HeadnodeExecutor, status: int) -> None:
     # less than the time for which results of other machines are waited for
-    error: Any = executor.submit(os._exit, status).exception(RESULT_PATIENCE / 2)
+    error: Any = executor.submit(os._exit, status).exception(RESULT_TIMEOUT / 2)
     assert error.code == "call-failed"
     assert f"os._exit({status})" in error.what
 
@@ -224,10 +224,10 @@ def test_a_function_that_ends_its_process_with_status_0_is_told_at_once(
     executor: HeadnodeExecutor, end: Callable[[], None]
 ) -> None:
     calls = [executor.submit(end), executor.submit(str, 1)]
-    error: Any = calls[0].exception(RESULT_PATIENCE / 2)  # type: ignore[attr-defined]
+    error: Any = calls[0].exception(RESULT_TIMEOUT / 2)  # type: ignore[attr-defined]
     assert error.code == "call-failed"
     assert "exit status 0" in error.what
-    assert calls[1].result(RESULT_PATIENCE / 2) == "1"  # type: ignore[attr-defined]
+    assert calls[1].result(RESULT_TIMEOUT / 2) == "1"  # type: ignore[attr-defined]
 
 
 def test_a_function_may_have_child_processes_that_end_with_exit(executor: HeadnodeExecutor) -> None:
@@ -236,7 +236,7 @@ def test_a_function_may_have_child_processes_that_end_with_exit(executor: Headno
             os._exit(5)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
-    assert executor.submit(with_child).result(PATIENCE) == 5
+    assert executor.submit(with_child).result(TIMEOUT) == 5
 
 
 def test_a_traceback_shows_lines_of_the_cell_of_a_notebook(executor: HeadnodeExecutor) -> None:
@@ -244,7 +244,7 @@ def test_a_traceback_shows_lines_of_the_cell_of_a_notebook(executor: HeadnodeExe
     made: dict[str, Any] = {}
     exec(compile(cell, name, "exec"), made)
     linecache.cache[name] = (len(cell), None, cell.splitlines(keepends=True), name)  # as IPython does
-    error = executor.submit(made["divide"], 0).exception(PATIENCE)
+    error = executor.submit(made["divide"], 0).exception(TIMEOUT)
     assert "return 1 / by" in str(error.__cause__)
 
 
@@ -255,26 +255,26 @@ def test_a_job_that_somebody_cancels_ends_its_calls(
     future = executor.submit(signal.pause)
     job = client.job(int(placed(future).split(".")[0]))
     if begun:
-        next(now for now in job.watch(timeout=PATIENCE) if now.tasks.running)
+        next(now for now in job.watch(timeout=TIMEOUT) if now.tasks.running)
     job.cancel("not now")
     with pytest.raises(WrongState, match="call-canceled"):
-        future.result(PATIENCE)
+        future.result(TIMEOUT)
 
 
 def test_an_option_that_the_head_refuses_is_the_result_of_the_calls(
     client: HeadnodeClient, tmp_path: Path
 ) -> None:
     with HeadnodeExecutor(client, directory=tmp_path, processors=4000) as executor:
-        assert isinstance(executor.submit(abs, 1).exception(PATIENCE), BadRequest)
+        assert isinstance(executor.submit(abs, 1).exception(TIMEOUT), BadRequest)
     with HeadnodeExecutor(client, directory=tmp_path, run_time="9q") as executor:
-        assert str(executor.submit(abs, 1).exception(PATIENCE)).startswith("task 1: run_time: ")
+        assert str(executor.submit(abs, 1).exception(TIMEOUT)).startswith("task 1: run_time: ")
     with pytest.raises(BadRequest, match="set by the executor"):
         HeadnodeExecutor(client, directory=tmp_path, sweep="1-2")
 
 
 def test_a_python_without_headnode_is_reported_by_its_output(client: HeadnodeClient, tmp_path: Path) -> None:
     with HeadnodeExecutor(client, directory=tmp_path, python="/usr/bin/python3") as executor:
-        assert "hn task output" in str(executor.submit(abs, 1).exception(PATIENCE))
+        assert "hn task output" in str(executor.submit(abs, 1).exception(TIMEOUT))
 
 
 def test_a_job_that_no_thread_can_follow_is_canceled_and_its_calls_say_so(
@@ -291,7 +291,7 @@ def test_a_job_that_no_thread_can_follow_is_canceled_and_its_calls_say_so(
     finally:
         threading.stack_size(before)
     assert isinstance(future.exception(0), Unavailable)
-    assert client.job(int(future.place.split(".")[0])).wait(timeout=PATIENCE).state == "Canceled"
+    assert client.job(int(future.place.split(".")[0])).wait(timeout=TIMEOUT).state == "Canceled"
 
 
 class LateRelay(RequestRelay):
@@ -311,7 +311,7 @@ class LateRelay(RequestRelay):
         self.go.touch()
         for thread in threading.enumerate():
             if thread.name.startswith("headnode job"):
-                thread.join(PATIENCE)
+                thread.join(TIMEOUT)
         return client.sendall(frame(answer))
 
 
@@ -338,6 +338,6 @@ def test_a_call_that_was_added_to_a_job_that_has_ended_meanwhile_gets_a_result(
         calls.open(second)
         jobs.submit([2])
         assert relay.asked["add_tasks"] == 1
-        assert first.result(PATIENCE) == "well"
-        assert isinstance(second.exception(PATIENCE), WrongState)
+        assert first.result(TIMEOUT) == "well"
+        assert isinstance(second.exception(TIMEOUT), WrongState)
     relay.close()

@@ -18,14 +18,14 @@ import msgspec
 from headnode.adapters.wire.frame_codec import frame
 from headnode.engine.prediction import PredictionInput, PredictionRequest
 from headnode.testing.scenes import node, scene
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 
 LIMIT = {"runtime": "1"}
 
 
 def until(told: Callable[[], Any]) -> Any:
     """Return what is told as soon as it is something."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not (found := told()):
         assert time.monotonic() < deadline, "it was not told in time"
         time.sleep(0.02)

@@ -24,7 +24,7 @@ from headnode.core.filtering import (
     FilterReturn,
 )
 
-PATIENCE = 10.0  # seconds for what must happen
+TIMEOUT = 10.0  # seconds for what must happen
 LONG = 60.0  # seconds; no test waits so long
 PAPER = b"<Job Name='a'/>\n"
 
@@ -70,7 +70,7 @@ def called(
 
 def until(true: Callable[[], bool]) -> None:
     """Wait for something that must come true."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.005)

@@ -16,7 +16,7 @@ from headnode.core.model.errors import HeadnodeError, WrongState
 from heads import RealHead, real_head, shared_head_fixture
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "filters"
-PATIENCE = 30.0  # seconds for what must happen
+TIMEOUT = 30.0  # seconds for what must happen
 ENDED = ("Finished", "Failed", "Canceled")
 LOG = 'echo "$HEADNODE_FILTER_CALL {name} $(sed -n \'s/.* Project="\\([^"]*\\)".*/\\1/p\' "$1")" >> {log}\n'
 
@@ -80,7 +80,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def until(true: Callable[[], bool]) -> None:
     """Wait for something that must come true."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not true():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -143,8 +143,8 @@ def test_a_chain_goes_as_far_as_it_is_let_and_is_undone_in_reverse_with_the_job_
     ],
 )
 def test_a_filter_that_does_wrong_fails_the_job_and_is_reported(here: Site, text: str, told: str) -> None:
-    patience = "1" if told == "timed out" else "600"
-    here.set(SubmissionFilterProgram=here.filter("wrong", text), SubmissionFilterTimeout=patience)
+    timeout = "1" if told == "timed out" else "600"
+    here.set(SubmissionFilterProgram=here.filter("wrong", text), SubmissionFilterTimeout=timeout)
     with pytest.raises(HeadnodeError, match="submission-filter") as refused:
         here.head.submit("true")
     assert told in refused.value.what

@@ -21,7 +21,7 @@ from test_notices import Post, open_post
 
 from headnode.apps.server.job_notices import BETWEEN_DELIVERIES
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.pbs_peer import pbs_peer
 from testbed.small_disks import small_disk
 
@@ -41,7 +41,7 @@ class SlowPost(Post):
 
     async def handle_DATA(self, server: Any, session: Any, envelope: Any) -> str:
         self.asked.set()
-        await asyncio.to_thread(self.go_on.wait, PATIENCE)
+        await asyncio.to_thread(self.go_on.wait, TIMEOUT)
         return await super().handle_DATA(server, session, envelope)
 
 
@@ -187,11 +187,11 @@ def test_a_head_that_is_started_on_a_full_disk_says_so_and_loses_no_letter(
         head.until(post.asked.is_set)
         head.client.close()
         head.process.terminate()  # which leaves no file that has room for what comes next
-        head.process.wait(PATIENCE)
+        head.process.wait(TIMEOUT)
         before = len(head.log())
         with full(state):
             head.process = head._spawn()
-            assert head.process.wait(PATIENCE) == 1
+            assert head.process.wait(TIMEOUT) == 1
             told = head.log()[before:]
             assert "Traceback" not in told
             assert "free some space in" in told

@@ -17,7 +17,7 @@ from test_standby_takeovers import head_with_standby, hn
 from web_shells import Shell, page
 
 from headnode.protocol.rest_routes import ROUTES
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from standbys import Standby
 
 GATEWAY, USER, OTHER = "daemon", "games", "nobody"
@@ -48,7 +48,7 @@ print(connection.makefile().readline())
 def as_user(name: str, *words: str) -> "subprocess.CompletedProcess[str]":
     group = pwd.getpwnam(name).pw_gid
     command = ["setpriv", f"--reuid={name}", f"--regid={group}", "--clear-groups", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
 
 pytestmark = pytest.mark.skipif(
@@ -271,7 +271,7 @@ def browser_of(gateway: RealGateway, user: str) -> Iterator[httpx.Client]:
     """Yield a client that a user of this machine has logged in."""
     done = as_user(user, *PYTHON_OF_ALL, "-c", LOG_IN, str(gateway.directory / "web.sock"))
     assert done.returncode == 0, done.stderr
-    with httpx.Client(base_url=gateway.address, timeout=PATIENCE) as client:
+    with httpx.Client(base_url=gateway.address, timeout=TIMEOUT) as client:
         assert client.get(json.loads(done.stdout)["address"]).status_code == 303
         client.headers["X-CSRF-Token"] = client.get("/api/v1/session").json()["csrf"]
         yield client

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_scene import JOB, PATIENCE, Scene, alive
+from agent_scene import JOB, TIMEOUT, Scene, alive
 
 from headnode.adapters.processes import cgroups, job_journal
 from headnode.adapters.processes.cgroup_helper import TaskCgroup, open_switches
@@ -22,7 +22,7 @@ from headnode.core.model.task import TaskSpec
 
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 MB = 1024 * 1024
-SLOWNESS = max(1.0, PATIENCE / 20)  # how many times slower than usual things may be here
+SLOWNESS = max(1.0, TIMEOUT / 20)  # how many times slower than usual things may be here
 cgroups.switch_on()
 GROUPS = cgroups.find()
 pytestmark = pytest.mark.skipif(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from joined_nodes import JoinedNode, invite, wait_for_state
 
-from heads import PATIENCE, real_head
+from heads import TIMEOUT, real_head
 from testbed.processes import free_address
 
 
@@ -18,7 +18,7 @@ def test_nodes_of_other_machines_wait_for_a_head_that_was_stopped(tmp_path: Path
             node.start()
             wait_for_state(head, "far", "Ready")
             head.ask("stop_head")
-            head.process.wait(PATIENCE)
+            head.process.wait(TIMEOUT)
             head.start_again()
             wait_for_state(head, "far", "Ready")
             assert head.wait(head.submit("true"))["state"] == "Finished"

@@ -24,7 +24,7 @@ from headnode.core.model.errors import HeadnodeError
 from testbed.clusters import PAUSE, PORT, Node
 from testbed.machines import Machine, Network, network, obstacle
 
-PATIENCE = 120.0  # seconds for anything that must happen: a silent head is believed for 30
+TIMEOUT = 120.0  # seconds for anything that must happen: a silent head is believed for 30
 NODES = ("n1", "n2", "n3")
 SHORTEST = "30s"  # without the head, until the standby takes over
 HEARTBEAT = 2  # seconds
@@ -81,7 +81,7 @@ class TwoHeads:
         )
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not holds():
             if time.monotonic() > deadline:
                 logs = [path.read_text()[-2000:] for path in self.directory.glob("*/**/head.log")]
@@ -135,7 +135,7 @@ class TwoHeads:
         for name in ("one", "two"):
             self.machine(name).power_off()
         for process in self._started:
-            process.wait(PATIENCE)
+            process.wait(TIMEOUT)
 
 
 @pytest.fixture
@@ -175,7 +175,7 @@ class Submitter(threading.Thread):
 
     def end(self) -> None:
         self._ended.set()
-        self.join(PATIENCE)
+        self.join(TIMEOUT)
 
 
 def wait_for_acknowledged(heads: TwoHeads, submitter: Submitter, more: int) -> None:

@@ -9,7 +9,7 @@ from joined_nodes import JoinedNode, invite, wait_for_state
 from msgspec.structs import replace
 
 from headnode.adapters.nodes.membership import Membership, NodeIdentity
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.processes import free_address
 
 
@@ -73,7 +73,7 @@ def test_a_head_of_a_lower_term_runs_nothing_on_a_node_until_the_node_joins_it_a
     ran = tmp_path / "ran"
     job = head.submit(f"touch {ran}")
     node.start()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while "its term is 0, and this node has seen the head of term 2" not in node.log():
         assert time.monotonic() < deadline, node.log()
     assert "connected to the head" not in node.log()

@@ -15,18 +15,18 @@ import pytest
 from headnode.adapters import process_tree
 from headnode.apps.agent.node_programs import MAX_CHECK_OUTPUT, HealthCheck
 from headnode.core.model.errors import BadRequest
-from heads import PATIENCE, RealHead
+from heads import TIMEOUT, RealHead
 
 
-def checked(program: str, patience: float = PATIENCE) -> tuple[bool, str]:
+def checked(program: str, timeout: float = TIMEOUT) -> tuple[bool, str]:
     """Return what one run of a check tells."""
 
     async def once() -> tuple[bool, str]:
         told: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
-        check = HealthCheck("red", lambda well, said: told.set_result((well, said)), patience)
+        check = HealthCheck("red", lambda well, said: told.set_result((well, said)), timeout)
         check.order(program, 1000.0)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return await told
         finally:
             check.stop()
@@ -72,7 +72,7 @@ def test_checks_go_on_when_one_could_open_nothing(tmp_path: Path) -> None:
                 await asyncio.sleep(0)
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not told or told[-1] != (True, ""):
                 await asyncio.sleep(0.01)
         check.stop()
@@ -96,7 +96,7 @@ def test_a_program_that_hangs_fails_and_is_killed_with_what_it_started(tmp_path:
     program = script(tmp_path, f"sleep 300 & echo $! > {noted}.new; mv {noted}.new {noted}; wait")
     assert checked(program, 1.0) == (False, f"the health check {program!r} did not end within 1 s")
     child = int(noted.read_text())
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while child in process_tree.picture():  # until the system has taken note of the kill
         assert time.monotonic() < deadline
 
@@ -133,7 +133,7 @@ def node(head: RealHead) -> dict[str, Any]:
 
 def until_drained_by(head: RealHead, *reasons: str) -> None:
     """Wait until the node is drained for these reasons, or for none."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while [each["reason"] for each in node(head)["drains"]] != list(reasons):
         assert time.monotonic() < deadline, f"{node(head)['drains']}, not {reasons}\n{head.log()}"
         time.sleep(0.02)

@@ -30,7 +30,7 @@ from headnode.apps.client.client import Client
 from headnode.apps.client.local_addresses import AgentRoute
 from headnode.apps.server.doors import tasks
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.faulty_storage import FaultyStorage
 from testbed.processes import free_address
 
@@ -197,7 +197,7 @@ def test_another_user_of_the_node_cannot_use_a_task_that_is_not_his(node: Joined
     said = subprocess.run(
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", ask,
          str(path / client_door.SOCKET), greeting],
-        capture_output=True, text=True, timeout=PATIENCE, check=True,
+        capture_output=True, text=True, timeout=TIMEOUT, check=True,
     )  # fmt: skip
     assert json.loads(said.stdout)["code"] == "no-task"
 
@@ -332,8 +332,8 @@ def test_the_connections_of_one_user_are_bounded_and_come_back(node: JoinedNode,
         patient = beside.submit(task.ask, "whoami")  # a task does not fail for that
         for client in clients:
             client.close()
-        assert patient.result(PATIENCE)["role"] == "user"
-    deadline = time.monotonic() + PATIENCE
+        assert patient.result(TIMEOUT)["role"] == "user"
+    deadline = time.monotonic() + TIMEOUT
     while asks(node) == "too-many-clients":  # the agent has not heard of all ends yet
         assert time.monotonic() < deadline
     assert asks(node) == ""
@@ -377,7 +377,7 @@ def test_a_task_that_asks_while_its_agent_is_started_anew_gets_its_answer(
     with ThreadPoolExecutor(1) as beside:
         patient = beside.submit(task.ask, "whoami")
         node.start()
-        assert patient.result(PATIENCE)["role"] == "user"
+        assert patient.result(TIMEOUT)["role"] == "user"
     wait_for_state(head, "far", "Ready")
 
 
@@ -392,7 +392,7 @@ def test_a_shell_beside_the_task_asks_as_the_owner_of_the_job(
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=True,
     )
     assert said.stdout == f"{sleeper}\n"

@@ -14,7 +14,7 @@ from sssrmap_peers import ACTOR, KEY, RealListener, listener_with_head
 
 from headnode.core.formats.sss.sssrmap.messages import envelope
 from headnode.core.formats.sss.sssrmap.signatures import signature_of
-from heads import PATIENCE
+from heads import TIMEOUT
 
 HN = (sys.executable, "-m", "headnode.apps.cli")
 
@@ -35,7 +35,7 @@ def key(tmp_path: Path) -> Path:
 
 def hn_sss(*words: str, given: str = "") -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [*HN, "sss", *words], capture_output=True, text=True, input=given, timeout=PATIENCE, check=False
+        [*HN, "sss", *words], capture_output=True, text=True, input=given, timeout=TIMEOUT, check=False
     )
 
 
@@ -142,5 +142,5 @@ def test_it_serves_in_the_foreground_until_it_is_told_to_end(peer: RealListener,
         done = hn_sss("Query", "Queue", *own, "--to", f"127.0.0.1:{found[1]}", "--key-file", str(key))
         assert "<Code>000</Code>" in done.stdout, done.stdout
         process.send_signal(signal.SIGTERM)
-        assert process.wait(PATIENCE) == 0
+        assert process.wait(TIMEOUT) == 0
     peer.head.ask("set_parameters", values={"SiteKeyRoles": None})

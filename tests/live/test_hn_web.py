@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from gateways import write_certificate
 
-from heads import PATIENCE
+from heads import TIMEOUT
 
 HN = Path(sys.executable).with_name("hn")
 
@@ -29,7 +29,7 @@ class OwnCluster:
         """Run a command, in the directory where its user stands; return what it prints as JSON."""
         command = [HN, "--state", self.state, *words, "--json"]
         done = subprocess.run(
-            command, capture_output=True, timeout=PATIENCE, env=self._environment, check=False, cwd=standing
+            command, capture_output=True, timeout=TIMEOUT, env=self._environment, check=False, cwd=standing
         )
         assert done.returncode == 0, done.stderr.decode()
         found: dict[str, Any] = msgspec.json.decode(done.stdout) if done.stdout else {}
@@ -55,7 +55,7 @@ def test_each_call_prints_another_address_of_the_same_gateway(cluster: OwnCluste
     assert first["pid"] == second["pid"]
     assert first["address"] != second["address"]
     for told in (first, second):
-        with httpx.Client(follow_redirects=True, timeout=PATIENCE) as browser:
+        with httpx.Client(follow_redirects=True, timeout=TIMEOUT) as browser:
             page = browser.get(told["address"])
             assert page.status_code == 200
             assert page.headers["content-type"].startswith("text/html")
@@ -89,7 +89,7 @@ def test_files_are_found_from_where_the_user_stands(cluster: OwnCluster, tmp_pat
 def test_a_second_gateway_in_the_same_place_ends_at_once(cluster: OwnCluster) -> None:
     cluster.hn("web")
     command = [sys.executable, "-P", "-m", "headnode.apps.web", "--state", str(cluster.state), "--port", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert (done.returncode, "gateway-runs" in done.stderr) == (1, True), done.stderr
 
 
@@ -115,7 +115,7 @@ def test_options_that_cannot_be_are_shown_in_a_sentence(
         "0",
         *options,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert (done.returncode != 0, f"[{code}]" in done.stderr, "Traceback" in done.stderr) == (
         True,
         True,
@@ -127,7 +127,7 @@ def test_a_second_head_in_the_foreground_is_refused_so_that_a_service_manager_se
     cluster: OwnCluster,
 ) -> None:
     command = [HN, "--state", cluster.state, "up", "--foreground"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode == 1
     assert "a head is running already" in done.stderr
     assert cluster.hn("up")["cluster"]
@@ -135,7 +135,7 @@ def test_a_second_head_in_the_foreground_is_refused_so_that_a_service_manager_se
 
 def test_a_console_without_a_head_says_so(tmp_path: Path) -> None:
     around = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
-    hn = partial(subprocess.run, capture_output=True, text=True, timeout=PATIENCE, check=True, env=around)
+    hn = partial(subprocess.run, capture_output=True, text=True, timeout=TIMEOUT, check=True, env=around)
     try:
         said = hn([HN, "--state", tmp_path / "state", "web", "--json"])
         assert f"no head is running in '{tmp_path}/state'" in said.stderr

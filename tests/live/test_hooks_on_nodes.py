@@ -148,15 +148,15 @@ def _holds(number: int, folder: Path) -> bool:
     return False
 
 
-@pytest.mark.parametrize(("lines", "patience", "why"), [
+@pytest.mark.parametrize(("lines", "timeout", "why"), [
     (("echo no disk; exit 3",), LONG, "ended with exit code 3: no disk"),
     (("sleep 300",), Seconds(0.2), "did not end within 0.2 s"),
 ])  # fmt: skip
 def test_a_prolog_that_fails_is_told_until_it_is_heard_and_nothing_runs(
-    site: Site, lines: tuple[str, ...], patience: Seconds, why: str
+    site: Site, lines: tuple[str, ...], timeout: Seconds, why: str
 ) -> None:
     prolog, epilog = site.hook("prolog", *lines), site.hook("epilog", "echo $HEADNODE_PROLOG >> ../log")
-    site.open("exit 5", prolog=prolog, prolog_timeout=patience, epilog=epilog)
+    site.open("exit 5", prolog=prolog, prolog_timeout=timeout, epilog=epilog)
     site.head.until(lambda: site.head.failed)
     assert (site.head.failed[0].job, site.head.failed[0].hook) == (JOB, "prolog")
     assert site.head.failed[0].message == f"the prolog {prolog!r} {why}"
@@ -262,8 +262,8 @@ WRONG = {
 @pytest.mark.parametrize("program", list(WRONG))
 def test_a_task_does_not_start_whose_filter_fails_and_the_next_one_may(site: Site, program: str) -> None:
     site.filter("OnJobTaskStart", f"if asked['m_Item1']['TaskId'] == 1:\n    {program}")
-    patience = Seconds(2.0) if "sleep" in program else LONG
-    site.open("touch ran", "exit 6", filters=str(site.filters), filter_timeout=patience)
+    timeout = Seconds(2.0) if "sleep" in program else LONG
+    site.open("touch ran", "exit 6", filters=str(site.filters), filter_timeout=timeout)
     site.until_ready()
     site.head.run(1, (1, 1))
     result = site.head.result(1)

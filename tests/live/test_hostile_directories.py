@@ -14,7 +14,7 @@ import pytest
 from headnode.adapters.process_tree import descendants, picture
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE
+from heads import TIMEOUT
 from testbed.processes import free_address
 
 HN = str(Path(sys.executable).with_name("hn"))
@@ -39,7 +39,7 @@ class Trap:
     def hn(self, *words: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
             [HN, *words], cwd=self.directory, env=self.environment, capture_output=True, text=True,
-            timeout=2 * PATIENCE, check=False,
+            timeout=2 * TIMEOUT, check=False,
         )  # fmt: skip
 
     def caught(self) -> list[str]:
@@ -54,7 +54,7 @@ def trap(tmp_path: Path) -> Trap:
 
 
 def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not happened():
         assert time.monotonic() < deadline, "it has not happened in time"
         time.sleep(0.02)
@@ -81,7 +81,7 @@ def foreground(trap: Trap, *words: str) -> Iterator["subprocess.Popen[bytes]"]:
         yield process
     finally:
         process.send_signal(signal.SIGTERM)
-        process.wait(PATIENCE)
+        process.wait(TIMEOUT)
 
 
 STARTED = ("apps.server", "apps.agent", "apps.notify", "apps.predict", "filters.runner", "fork_server")

@@ -17,7 +17,7 @@ from headnode.adapters.staging.network_guard import is_allowed
 from testbed.faulty_storage import FaultyStorage
 from testbed.hostile_server import after_request, hostile_server
 
-PATIENCE = 120  # seconds in which a transfer from such a server is over
+TIMEOUT = 120  # seconds in which a transfer from such a server is over
 MAX_MEMORY = 600 << 20  # bytes of a transfer process, whatever a server sends
 HEAD = b"HTTP/1.1 200 OK\r\n"
 
@@ -56,7 +56,7 @@ WITHOUT_END = {
 }
 
 
-@pytest.mark.timeout(PATIENCE)
+@pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize("what", WITHOUT_END)
 def test_an_answer_without_end_ends_the_transfer_in_bounded_memory(scratch: Path, what: str) -> None:
     with hostile_server(WITHOUT_END[what]) as host:
@@ -111,7 +111,7 @@ def listing(scratch: Path, url: str) -> list[Any]:
     return peak_of(scratch, [directory(url)])[0]
 
 
-@pytest.mark.timeout(PATIENCE)
+@pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize("line", [b"220-more\r\n", b"220-" + b"a" * 4000])
 def test_an_answer_of_ftp_without_end_ends_the_transfer(scratch: Path, line: bytes) -> None:
     with hostile_server(ftp_answers({}, repeat(line))) as host:
@@ -119,7 +119,7 @@ def test_an_answer_of_ftp_without_end_ends_the_transfer(scratch: Path, line: byt
     assert (word, "attempt 1 of 1" in said) == ("failed", True), said
 
 
-@pytest.mark.timeout(PATIENCE)
+@pytest.mark.timeout(TIMEOUT)
 def test_a_listing_of_ftp_without_end_is_given_up_in_bounded_memory(scratch: Path) -> None:
     lines = (b"type=file; %d\r\n" % number for number in range(10**9))
     with hostile_server(ftp_answers({"MLSD": lines})) as host:
@@ -128,7 +128,7 @@ def test_a_listing_of_ftp_without_end_is_given_up_in_bounded_memory(scratch: Pat
     assert peak < MAX_MEMORY
 
 
-@pytest.mark.timeout(PATIENCE)
+@pytest.mark.timeout(TIMEOUT)
 def test_a_directory_of_ftp_that_is_in_itself_is_given_up(scratch: Path) -> None:
     def again() -> Iterator[bytes]:
         yield b"type=dir; d\r\n"
@@ -184,7 +184,7 @@ def s3_place(scratch: Path, host: str) -> dict[str, Any]:
 PAGE = b'<?xml version="1.0"?><ListBucketResult><IsTruncated>%s</IsTruncated>'
 
 
-@pytest.mark.timeout(PATIENCE)
+@pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize("key", ["d/../../evil", "d//etc/evil", "d/a/../../../evil"])
 def test_no_name_of_a_listing_of_s3_leads_out_of_the_directory(scratch: Path, key: str) -> None:
     pytest.importorskip("botocore")
@@ -196,7 +196,7 @@ def test_no_name_of_a_listing_of_s3_leads_out_of_the_directory(scratch: Path, ke
     assert not [path for path in scratch.rglob("*") if path.is_file()]
 
 
-@pytest.mark.timeout(PATIENCE)
+@pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize("end", ["one page", "the same page"])
 def test_a_listing_of_s3_without_end_is_given_up_in_bounded_memory(scratch: Path, end: str) -> None:
     pytest.importorskip("botocore")
@@ -327,7 +327,7 @@ def test_a_disk_that_fills_up_while_a_result_goes_keeps_no_part_of_it(scratch: P
     assert {path.name: path.read_text() for path in full_disk.iterdir()} == {"x": "before"}
 
 
-@pytest.mark.timeout(PATIENCE)
+@pytest.mark.timeout(TIMEOUT)
 def test_a_directory_with_too_many_entries_is_refused_without_reading_all(
     scratch: Path, tmp_path: Path
 ) -> None:

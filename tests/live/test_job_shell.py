@@ -22,7 +22,7 @@ from testbed.processes import alive, free_address, until, until_ended
 
 running = partial(alive, without="shell")  # commands, not those of hn that began them
 nothing_runs = partial(until_ended, without="shell")
-PATIENCE = 60.0  # seconds for anything that must happen
+TIMEOUT = 60.0  # seconds for anything that must happen
 NODES = ("left", "right")
 
 
@@ -73,7 +73,7 @@ class Seat:
 
     def until(self, text: str) -> str:
         """Wait until a text is shown; return what was shown before, for the last time."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while text not in self.seen:
             left = deadline - time.monotonic()
             assert left > 0, f"{text!r} is not shown, but {self.seen!r}"
@@ -81,8 +81,8 @@ class Seat:
         before, _, self.seen = self.seen.partition(text)
         return before
 
-    def _read(self, patience: float) -> None:
-        if select.select([self.master], [], [], patience)[0]:
+    def _read(self, timeout: float) -> None:
+        if select.select([self.master], [], [], timeout)[0]:
             self.seen += os.read(self.master, 65536).decode(errors="replace")
 
     def says(self, command: str) -> str:
@@ -93,7 +93,7 @@ class Seat:
 
     def wait(self) -> int:
         """Wait for the end of hn; return its exit status."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while self.process.poll() is None:
             assert time.monotonic() < deadline, f"hn does not end; it shows {self.seen!r}"
             self._read(0.05)
@@ -133,7 +133,7 @@ def newest(cluster: Cluster) -> dict[str, Any]:
 
 def hn(cluster: Cluster, *words: str, **more: Any) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "headnode.apps.cli", "--state", f"{cluster.state}/", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, **more)
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False, **more)
 
 
 def test_the_shell_has_a_terminal_of_the_size_and_kind_of_ours(cluster: Cluster) -> None:
@@ -293,7 +293,7 @@ def test_when_the_terminal_goes_all_goes(cluster: Cluster, how: str) -> None:
                 one.type("\x03\r~.")
                 assert one.wait() == 255
                 assert one.is_as_before()
-        one.process.wait(PATIENCE)
+        one.process.wait(TIMEOUT)
     assert cluster.wait(newest(cluster)["id"]) == "Canceled"
     nothing_runs(mark)
 

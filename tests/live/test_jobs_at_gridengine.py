@@ -10,7 +10,7 @@ from hand_off_chaos import check_chaos
 from sites import add_resource, grid_engine_fixture, polite_fixture
 
 from headnode.core.model.errors import BadRequest
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.gridengine_peer import GridEnginePeer
 
 grid_engine = grid_engine_fixture()
@@ -137,7 +137,7 @@ def test_an_allocation_there_is_a_node_here_and_leaves_when_it_is_idle(
     assert head.wait(job)["state"] == "Finished"
     _, node, *words = out.read_text().split()
     assert (node[:6], words[1:]) == ("burst-", [])
-    until = time.monotonic() + 4 * PATIENCE  # a job that was deleted is over when the accounting has it
+    until = time.monotonic() + 4 * TIMEOUT  # a job that was deleted is over when the accounting has it
     while head.ask("elastic_pool", name="burst")["pool"]["allocations"]:
         assert time.monotonic() < until, head.log()
         time.sleep(0.2)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 
 OF_ALL = ("env", f"PYTHONPATH={os.pathsep.join(filter(None, sys.path))}", "/usr/bin/python3")
 """A Python that every user can run, with what ours imports."""
@@ -34,7 +34,7 @@ print(json.dumps(found))
 def as_nobody(*words: str) -> "subprocess.CompletedProcess[str]":
     group = pwd.getpwnam("nobody").pw_gid
     command = ["setpriv", "--reuid=nobody", f"--regid={group}", "--clear-groups", *words]
-    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
 
 pytestmark = pytest.mark.skipif(
@@ -140,7 +140,7 @@ def test_root_prints_no_file_that_the_owner_of_a_job_has_linked_to(head: RealHea
     def printed() -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "headnode.apps.cli", "--state", f"{head.state}/", "task", "output"]
         return subprocess.run(
-            [*command, f"{job}.1"], capture_output=True, text=True, timeout=PATIENCE, check=False
+            [*command, f"{job}.1"], capture_output=True, text=True, timeout=TIMEOUT, check=False
         )
 
     assert printed().stdout == "said\n"
@@ -157,7 +157,7 @@ def test_root_starts_no_head_and_no_agent_in_a_directory_that_a_user_can_replace
         os.chown(home, user.pw_uid, user.pw_gid)
         for program in (["headnode.apps.server"], ["headnode.apps.agent", "--head", f"{home}/head"]):
             command = [sys.executable, "-m", *program, "--state", f"{home}/state"]
-            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
             assert done.returncode != 0
             assert f"directory {home!r} belongs to user nobody" in done.stderr, done.stderr
             assert not (Path(home) / "state").exists()

@@ -40,7 +40,7 @@ def enters(group: TaskCgroup) -> list[Path]:
 def test_an_answer_that_comes_too_late_is_not_taken_for_that_of_the_next_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cgroup_helper, "_PATIENCE", 0.05)
+    monkeypatch.setattr(cgroup_helper, "_TIMEOUT", 0.05)
     own = tmp_path / cgroups.name_of(MARKER) / cgroups.SHEPHERD
     own.mkdir(parents=True)
     (own / "cgroup.procs").touch()

@@ -12,7 +12,7 @@ from testbed.machines import Machine, obstacle
 
 pytestmark = pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "machines can be made")
 NAMES = ("red", "green")
-PATIENCE = 6  # seconds after which a node is given up; half of it is its lease
+TIMEOUT = 6  # seconds after which a node is given up; half of it is its lease
 BEAT = 0.05  # seconds between two lines that a task writes
 
 TASK = """
@@ -191,7 +191,7 @@ def test_while_the_head_is_off_tasks_go_on_for_longer_than_any_lease(
     diary = Diary(cluster, tmp_path)
     job = diary.start(6, rerunnable=True)
     cluster.kill_head()
-    diary.goes_on(*diary.attempts(job), at=time.monotonic() + PATIENCE)
+    diary.goes_on(*diary.attempts(job), at=time.monotonic() + TIMEOUT)
     cluster.start_head()
     cluster.wait_for_nodes("Ready")
     diary.finish()

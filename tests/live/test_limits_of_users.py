@@ -16,7 +16,7 @@ import pytest
 
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 
 SUBMITTERS, ROOM = 50, 20
 
@@ -33,7 +33,7 @@ def head() -> Iterator[RealHead]:
 def limit(head: RealHead, setting: str) -> None:
     """Set a cluster parameter as an administrator does."""
     command = [sys.executable, "-m", "headnode.apps.cli", "--state", str(head.state), "cluster", "params"]
-    done = subprocess.run([*command, setting], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run([*command, setting], capture_output=True, text=True, timeout=TIMEOUT, check=False)
     assert done.returncode == 0, done.stderr
 
 

@@ -18,8 +18,8 @@ from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
 from heads import RealHead, real_head
 
-PATIENCE = 60.0  # seconds for anything that must happen
-UNTIL_ALL_ARE_HARMED = 5 * PATIENCE  # rare kinds need many rounds, and a busy machine takes seconds for one
+TIMEOUT = 60.0  # seconds for anything that must happen
+UNTIL_ALL_ARE_HARMED = 5 * TIMEOUT  # rare kinds need many rounds, and a busy machine takes seconds for one
 MAX_READERS = 8  # who wait for output at the same time
 ENOUGH = 0.8  # how often a kind is let pass that has met every fate
 OF_JOBS = ("OpenJob", "Run", "Started", "Results", "ResultsAck", "Stop", "CloseJob", "JobClosed")
@@ -58,7 +58,7 @@ class Scene:
         return self.dice.choice(missing or self.fates)
 
     def until(self, holds: Callable[[], Any], what: str) -> None:
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not holds():
             log = (self.directory / "agent.log").read_text()[-2000:]
             jobs = self.head.ask("jobs", states=["active"])["jobs"]
@@ -103,7 +103,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
             yield made
         finally:
             made.harm = 0.0
-    made.agent.wait(PATIENCE)
+    made.agent.wait(TIMEOUT)
     made.wire.close()
 
 
@@ -152,7 +152,7 @@ def test_whatever_is_lost_doubled_or_late_every_task_runs_once_and_every_job_end
     scene.agree()
     assert not list((scene.state / "jobs").iterdir())
     for reader in readers:
-        reader.join(PATIENCE)
+        reader.join(TIMEOUT)
         assert not reader.is_alive()
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_scene import JOB, NODE, PATIENCE, Scene, a_python_for, alive
+from agent_scene import JOB, NODE, TIMEOUT, Scene, a_python_for, alive
 
 from headnode.adapters.processes import cgroups, job_journal
 from headnode.adapters.wire.agent_messages import Launch, LaunchesEnded, Route
@@ -28,7 +28,7 @@ NOBODY = 65534
 PYTHON = shutil.which("python3", path="/usr/bin:/bin") or sys.executable
 ROOT = os.geteuid() == 0
 MB = 1024 * 1024
-SLOWNESS = max(1.0, PATIENCE / 20)  # how many times slower than usual things may be here
+SLOWNESS = max(1.0, TIMEOUT / 20)  # how many times slower than usual things may be here
 A_WHILE = 1.8 * SLOWNESS  # seconds: long enough to be looked at
 cgroups.switch_on()  # as every agent does; after a start of the machine nobody has
 GROUPS = cgroups.find()

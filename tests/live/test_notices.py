@@ -24,7 +24,7 @@ from headnode.apps.server import job_notices
 from headnode.apps.server.job_notices import NotifierProcess
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.state.notices import Notice
-from heads import PATIENCE, RealHead, head_fixture, real_head
+from heads import TIMEOUT, RealHead, head_fixture, real_head
 from testbed.processes import http_server
 
 NOTICE = Notice(7, "ended", "c", JobId(1), "ann", "", "", "finished", Instant(0.0))
@@ -50,7 +50,7 @@ class Post:
 @contextmanager
 def open_post(post: Post, port: int = 0) -> Iterator[str]:
     """Open the mail server; yield where it is."""
-    controller = Controller(post, hostname="127.0.0.1", port=port or free_port(), ready_timeout=PATIENCE)
+    controller = Controller(post, hostname="127.0.0.1", port=port or free_port(), ready_timeout=TIMEOUT)
     controller.start()
     try:
         yield f"127.0.0.1:{controller.port}"
@@ -203,7 +203,7 @@ def test_what_is_being_brought_is_known_until_it_is_told_what_became_of_it() -> 
     async def bring() -> None:
         notifier = NotifierProcess(told.append)
         await notifier.send(Delivery(NOTICE, "nowhere", DeliverySettings()))
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             while not told:  # a step of the event loop each: else it would be brought twice
                 assert (NOTICE.number, "nowhere") in notifier.busy
                 await asyncio.sleep(0)
@@ -269,7 +269,7 @@ def test_a_process_that_falls_silent_is_killed_each_time(monkeypatch: pytest.Mon
 
     async def bring(hook: str) -> None:
         notifier = NotifierProcess(lambda _: None)
-        async with asyncio.timeout(delivery.PATIENCE / 2):
+        async with asyncio.timeout(delivery.TIMEOUT / 2):
             for _ in range(2):
                 await notifier.send(Delivery(NOTICE, hook, DeliverySettings(hooks=(hook,))))
                 while notifier.busy:

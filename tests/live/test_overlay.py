@@ -16,7 +16,7 @@ import pytest
 from sites import attempts_in, slurm_fixture
 
 from headnode.adapters.own_python import module_command
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.made_up_site import submit_jobs
 from testbed.other_users import open_to_all
 from testbed.slurm_peer import SlurmPeer
@@ -179,7 +179,7 @@ def test_starts_that_are_seen_correct_what_is_expected(head: RealHead, peer: Slu
     submitting.start()
     told: dict[str, float] = {}
     starts: dict[str, float] = {}
-    deadline = time.monotonic() + 4 * PATIENCE
+    deadline = time.monotonic() + 4 * TIMEOUT
     while submitting.is_alive() or not set(ids) <= starts.keys():
         assert time.monotonic() < deadline, head.log()
         for one in (*listed(head).values(), *listed(head, ended=True).values()):

@@ -17,7 +17,7 @@ from joined_nodes import JoinedNode, invite, wait_for_state
 from headnode.apps.client.client import Client
 from headnode.apps.client.tls_connection import redeem_login
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.processes import free_address
 
 ROOT = os.geteuid() == 0
@@ -65,7 +65,7 @@ def ran(head: RealHead, folder: Path, command: str = "echo said; echo wrong >&2"
 
 def hn(head: RealHead, *words: str) -> "subprocess.CompletedProcess[bytes]":
     command = [sys.executable, "-m", "headnode.apps.cli", "--state", f"{head.state}/", *words]
-    return subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False)
+    return subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False)
 
 
 def read(head: RealHead | Client, job: int, stream: str = "standard_output") -> str:
@@ -116,7 +116,7 @@ def test_what_is_no_plain_file_of_the_name_leads_nowhere(head: RealHead, folder:
         began = time.monotonic()
         with pytest.raises(HeadnodeError, match="it is a link, a directory or a device, not a regular file"):
             read(head, job)
-        assert time.monotonic() - began < PATIENCE / 2  # a pipe that nobody writes to keeps nobody waiting
+        assert time.monotonic() - began < TIMEOUT / 2  # a pipe that nobody writes to keeps nobody waiting
 
 
 @with_users

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, head_fixture, processes
+from heads import TIMEOUT, RealHead, head_fixture, processes
 
 head = head_fixture(nodes=2, processors=1)
 
 
 def until_written(path: Path, text: str) -> list[str]:
     """Wait until a line with this text is in the file; return its lines."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         lines = path.read_text().splitlines() if path.exists() else []
         if any(text in line for line in lines):
@@ -64,7 +64,7 @@ def test_the_job_goes_on_without_the_node_that_cannot_be_prepared(head: RealHead
     work = {"command": f"{wait}; echo task $HEADNODE_NODE >> {log}", "parametric": "1-4"}
     tasks = [*special(log, prepare=f"test $HEADNODE_NODE != {bad} || exit 5"), work]
     job = head.ask("submit_job", terms={"numprocessors": "1-2"}, tasks=tasks)["job"]
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while head.task(job, 1)["instances"]["failed"] == 0:
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -16,7 +16,7 @@ import pytest
 
 from heads import RealHead
 from testbed.other_users import ALICE
-from testbed.processes import PATIENCE, until
+from testbed.processes import TIMEOUT, until
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "packaging" / "launcher" / "hn.c"
@@ -336,7 +336,7 @@ def test_a_signal_ends_the_command_as_it_ends_python(
 ) -> None:
     with waiting(launched, head) as command:
         command.send_signal(number)
-        assert command.wait(PATIENCE) in ends
+        assert command.wait(TIMEOUT) in ends
         until(lambda: len(launched.residents()) <= 2, "its process has ended too")
 
 
@@ -345,7 +345,7 @@ def test_a_signal_that_comes_before_the_request_ends_the_command_too(launched: L
     (name,) = launched.names()
     folder = os.open(launched.sockets, os.O_PATH)
     with socket.socket(socket.AF_UNIX) as caller:
-        caller.settimeout(PATIENCE)
+        caller.settimeout(TIMEOUT)
         caller.connect(f"/proc/self/fd/{folder}/{name}")
         _, (process,), _, _ = socket.recv_fds(caller, 1, 1)
         signal.pidfd_send_signal(process, signal.SIGINT)
@@ -368,7 +368,7 @@ def test_what_the_kernel_shows_late_of_a_request_kills_no_command(launched: Laun
     text = b"".join(b"%s\0" % os.fsencode(word) for word in ("hn", "job", "nonsense", "PATH=/bin"))
     folder = os.open(launched.sockets, os.O_PATH)
     with Path(os.devnull).open("r+b", buffering=0) as nothing, socket.socket(socket.AF_UNIX) as caller:
-        caller.settimeout(PATIENCE)
+        caller.settimeout(TIMEOUT)
         caller.connect(f"/proc/self/fd/{folder}/{name}")
         socket.recv_fds(caller, 1, 1)
         there = os.open("/", os.O_PATH)
@@ -385,7 +385,7 @@ def test_a_command_whose_process_is_killed_is_not_done_again(launched: Launched,
     with waiting(launched, head) as command:
         for process in launched.residents():
             os.kill(process, signal.SIGKILL)
-        _, said = command.communicate(timeout=PATIENCE)
+        _, said = command.communicate(timeout=TIMEOUT)
         assert command.returncode == 137
         assert "was killed" in said
 

@@ -13,7 +13,7 @@ import pytest
 from gateways import RealGateway, gateway_fixture, real_gateway
 
 from headnode.core.model.bounds import WEB_UPDATES_OF_USER
-from heads import PATIENCE, RealHead, real_head, shared_head_fixture
+from heads import TIMEOUT, RealHead, real_head, shared_head_fixture
 
 ROOT = Path(__file__).parents[2]
 
@@ -354,7 +354,7 @@ def test_clients_that_leave_a_long_answer_free_its_place_and_leave_no_error_in_t
     asked = ("GET", f"/api/v1/job-updates?job={job}", None)
     if commands:
         asked = ("POST", "/api/v1/node-commands", {"command": "sleep 987"})
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while came < 2 * most:
         assert time.monotonic() < deadline, gateway.log()
         with client.stream(asked[0], asked[1], json=asked[2]) as updates:

@@ -20,7 +20,7 @@ from testbed.processes import alive, free_address, until, until_ended
 NODES = ("n1", "n2", "n10")
 running = partial(alive, without="run")  # commands, not those of hn that began them
 nothing_runs = partial(until_ended, without="run")
-PATIENCE = 40.0  # seconds for anything that must happen
+TIMEOUT = 40.0  # seconds for anything that must happen
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def hn(cluster: Cluster, *words: str, **more: Any) -> "subprocess.CompletedProcess[bytes]":
     command = [sys.executable, "-m", "headnode.apps.cli", "--state", f"{cluster.state}/", *words]
-    return subprocess.run(command, capture_output=True, timeout=PATIENCE, check=False, **more)
+    return subprocess.run(command, capture_output=True, timeout=TIMEOUT, check=False, **more)
 
 
 def begun(cluster: Cluster, *words: str) -> "subprocess.Popen[bytes]":
@@ -156,7 +156,7 @@ def test_another_user_runs_it_and_nobody_but_administrators_may_ask(cluster: Clu
         cwd=cluster.state,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert json.loads(refused.stdout)["code"] == "not-administrator"
@@ -249,7 +249,7 @@ def test_the_end_of_hn_ends_it_everywhere(cluster: Cluster, how: signal.Signals,
     with begun(cluster, sleeper(int(mark))) as client:
         until(lambda: len(running(mark)) >= len(NODES), "it runs everywhere")
         client.send_signal(how)
-        assert client.wait(PATIENCE) == status
+        assert client.wait(TIMEOUT) == status
         client.communicate()
     nothing_runs(mark)
 
@@ -289,7 +289,7 @@ def test_a_node_that_goes_away_fails_and_the_others_go_on(cluster: Cluster, tmp_
         cluster.wait_for_nodes("Unreachable", "n10")
         until(lambda: len(running("98130")) < len(NODES), "it has ended where the agent has")
         (tmp_path / "go").touch()
-        done = json.loads(client.communicate(timeout=PATIENCE)[0])
+        done = json.loads(client.communicate(timeout=TIMEOUT)[0])
     cluster.nodes["n10"].start_agent()
     cluster.wait_for_nodes("Ready")
     ended = {each["node"]: (each["exit_code"], each["problem"]) for each in done["nodes"]}
@@ -301,7 +301,7 @@ def test_a_head_that_is_killed_takes_it_along(cluster: Cluster) -> None:
     with begun(cluster, sleeper(98140)) as client:
         until(lambda: len(running("98140")) >= len(NODES), "it runs everywhere")
         cluster.kill_head()
-        assert b"the connection to the head was lost" in client.communicate(timeout=PATIENCE)[1]
+        assert b"the connection to the head was lost" in client.communicate(timeout=TIMEOUT)[1]
         assert client.returncode == 1
     cluster.start_head()
     cluster.wait_for_nodes("Ready")

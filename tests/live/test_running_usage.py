@@ -19,7 +19,7 @@ from headnode.adapters.wire.agent_messages import MAX_MESSAGE, PROTOCOL, JobMeas
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
 from headnode.core.model.errors import Unavailable, WrongState
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.clusters import Cluster, cluster_on_loopback
 from testbed.processes import free_address
 
@@ -219,7 +219,7 @@ def test_what_a_node_says_of_attempts_that_it_does_not_have_is_not_shown(tmp_pat
             writer.close()
 
     with real_head(tmp_path, nodes=0) as head:
-        answer = asyncio.run(asyncio.wait_for(measured_by_a_liar(head), PATIENCE))
+        answer = asyncio.run(asyncio.wait_for(measured_by_a_liar(head), TIMEOUT))
         (task,) = answer["tasks"]
         assert (task["node"], task["user_time"], task["memory"]) == ("liar", 5.0, 100)
 

@@ -14,7 +14,7 @@ from batch_programs import Programs, slurm_fixtures
 from headnode.core.model.errors import HeadnodeError
 from heads import RealHead
 
-PATIENCE = 60.0  # seconds
+TIMEOUT = 60.0  # seconds
 
 
 head, slurm, nothing_is_left = slurm_fixtures()
@@ -89,7 +89,7 @@ def test_the_job_of_a_salloc_that_a_signal_ends_is_over_as_in_slurm(
     with begun(slurm, tmp_path, "-J", "ends", "sh", "-c", ": > ready; exec sleep 60") as salloc:
         slurm.head.until((tmp_path / "ready").exists)
         salloc.send_signal(number)
-        salloc.wait(PATIENCE)
+        salloc.wait(TIMEOUT)
     assert slurm.said("sacct -X -n -P --name ends -o State", tmp_path).splitlines()[-1] == state
 
 
@@ -180,11 +180,11 @@ def test_a_signal_while_it_waits_takes_the_job_out_of_the_queue(
     assert first[0].startswith("salloc: Pending job allocation ")
     assert first[1].endswith(" queued and waiting for resources\n")
     waiting.send_signal(number)
-    _, rest = waiting.communicate(timeout=PATIENCE)
+    _, rest = waiting.communicate(timeout=TIMEOUT)
     if number != signal.SIGKILL:
         assert waiting.returncode == 1
         assert rest.splitlines()[-1] == "salloc: Job aborted due to signal"
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while named(slurm, "late", tmp_path):
         assert time.monotonic() < until
         time.sleep(0.5)
@@ -194,11 +194,11 @@ def test_the_job_of_a_salloc_that_was_killed_ends(slurm: Programs, tmp_path: Pat
     killed = begun(slurm, tmp_path, "-J", "gone", "sleep", "30")
     runs(slurm, "gone", tmp_path)
     killed.kill()
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while named(slurm, "gone", tmp_path):
         assert time.monotonic() < until
         time.sleep(0.5)
-    killed.communicate(timeout=PATIENCE)
+    killed.communicate(timeout=TIMEOUT)
     assert "its client has been away for 30 s" in str(slurm.head.ask("jobs", states=["Canceled"], limit=1))
 
 
@@ -215,7 +215,7 @@ def test_a_job_that_is_canceled_is_revoked_and_the_command_goes_on_unless_it_is_
     lines = [revoked.stderr.readline() for _ in range(2)]
     assert lines[1].endswith(" has been revoked.\n")
     (tmp_path / "go").touch()
-    out, rest = revoked.communicate(timeout=PATIENCE)
+    out, rest = revoked.communicate(timeout=TIMEOUT)
     assert (revoked.returncode, out.strip()) == (4, said)
     assert "Relinquishing" not in rest
 
@@ -228,7 +228,7 @@ def test_an_allocation_outlives_its_head_while_salloc_does(slurm: Programs, tmp_
     slurm.head.start_again()
     slurm.head.until(lambda: named(slurm, "held", tmp_path) == "R")
     (tmp_path / "go").touch()
-    out, err = held.communicate(timeout=PATIENCE)
+    out, err = held.communicate(timeout=TIMEOUT)
     assert (held.returncode, out) == (5, "step\nstep\n"), err
     assert "Relinquishing" in err
     assert named(slurm, "held", tmp_path) == ""
@@ -242,11 +242,11 @@ def test_a_salloc_that_is_killed_while_the_head_is_away_leaves_no_job(
     slurm.head.kill()
     lost.kill()
     slurm.head.start_again()
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while named(slurm, "lost", tmp_path):
         assert time.monotonic() < until
         time.sleep(0.5)
-    lost.communicate(timeout=PATIENCE)
+    lost.communicate(timeout=TIMEOUT)
 
 
 def test_a_terminal_that_is_closed_ends_the_shell_and_the_job(slurm: Programs, tmp_path: Path) -> None:
@@ -274,7 +274,7 @@ def test_steps_of_a_salloc_inside_of_a_job_are_those_of_its_own_allocation(
 
 def test_the_end_of_the_time_is_reported_and_the_allocation_revoked(slurm: Programs, tmp_path: Path) -> None:
     held = begun(slurm, tmp_path, "-J", "short", "-t", "1", "-K", "sleep", "300")
-    _, err = held.communicate(timeout=3 * PATIENCE)
+    _, err = held.communicate(timeout=3 * TIMEOUT)
     job = err.split()[4]
     assert f"salloc: the time limit of job {job} ends in" in err
     assert f"salloc: Job allocation {job} has been revoked." in err.splitlines()

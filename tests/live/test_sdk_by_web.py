@@ -21,7 +21,7 @@ from headnode.sdk import (
     WrongState,
 )
 from headnode.sdk.following import JobFollower
-from heads import PATIENCE, RealHead, real_head, shared_head_fixture
+from heads import TIMEOUT, RealHead, real_head, shared_head_fixture
 from testbed.processes import free_address
 
 
@@ -54,8 +54,8 @@ def client(gateway: RealGateway, token: str, certificate: tuple[Path, Path]) -> 
 
 def test_a_job_is_submitted_watched_and_read(client: HeadnodeClient) -> None:
     job = client.submit("echo out; echo err >&2; exit 0", name="größe & a=b", processors=1)
-    assert [each.state for each in job.watch(timeout=PATIENCE)][-1] == "Finished"
-    assert job.wait(timeout=PATIENCE, check=True).state == "Finished"
+    assert [each.state for each in job.watch(timeout=TIMEOUT)][-1] == "Finished"
+    assert job.wait(timeout=TIMEOUT, check=True).state == "Finished"
     assert sorted(job.output().split()) == ["err", "out"]
     assert job.output(limit=2) == job.output()[-2:]
     assert job.show().name == "größe & a=b"
@@ -69,10 +69,10 @@ def test_a_job_is_submitted_watched_and_read(client: HeadnodeClient) -> None:
 
 def test_output_of_several_pieces_is_read_whole(client: HeadnodeClient) -> None:
     job = client.submit("head -c 700000 /dev/zero | tr '\\0' x")
-    job.wait(timeout=PATIENCE, check=True)
+    job.wait(timeout=TIMEOUT, check=True)
     assert job.output_bytes() == b"x" * 700_000
     empty = client.submit("true")
-    empty.wait(timeout=PATIENCE)
+    empty.wait(timeout=TIMEOUT)
     assert empty.output_bytes() == b""
 
 
@@ -86,7 +86,7 @@ def test_a_refusal_is_the_error_that_it_is(client: HeadnodeClient) -> None:
         list(client.watch(99_999))
     job = client.submit("exit 3")
     with pytest.raises(WrongState, match="job-not-finished"):
-        job.wait(timeout=PATIENCE, check=True)
+        job.wait(timeout=TIMEOUT, check=True)
     with pytest.raises(NotAllowed, match="not-by-rest"):
         client.verbs.backup()
     assert client.verbs.ping().cluster  # the connection goes on
@@ -97,14 +97,14 @@ def test_a_time_limit_of_a_wait_holds(client: HeadnodeClient) -> None:
     with pytest.raises(TimeoutError):
         job.wait(timeout=0.5)
     job.cancel()
-    assert job.wait(timeout=PATIENCE).state == "Canceled"
+    assert job.wait(timeout=TIMEOUT).state == "Canceled"
 
 
 def test_many_threads_wait_at_the_same_time(client: HeadnodeClient, tmp_path: Path) -> None:
     go = tmp_path / "go"
     jobs = [client.submit(f"until test -e {go}; do sleep 0.1; done") for _ in range(40)]
     with ThreadPoolExecutor(len(jobs)) as pool:
-        waits = [pool.submit(job.wait, timeout=2 * PATIENCE) for job in jobs]
+        waits = [pool.submit(job.wait, timeout=2 * TIMEOUT) for job in jobs]
         assert client.verbs.ping().cluster  # others are answered meanwhile
         go.touch()
         assert {wait.result().state for wait in waits} == {"Finished"}
@@ -119,7 +119,7 @@ def test_events_come_as_they_happen(client: HeadnodeClient) -> None:
     before = client.verbs.events().after
     job = client.submit("true")
     types = []
-    for event in client.events(after=before, jobs=[job], timeout=PATIENCE):
+    for event in client.events(after=before, jobs=[job], timeout=TIMEOUT):
         types.append(event.type)
         if event.type == "job.ended":
             break
@@ -134,17 +134,17 @@ def test_a_follower_is_told_of_every_end(client: HeadnodeClient) -> None:
     jobs = [client.submit("true").id for _ in range(3)]
     for job in jobs:
         follower.add(job)
-    client.wait(*jobs, timeout=PATIENCE)
+    client.wait(*jobs, timeout=TIMEOUT)
     follower_has_all(ended, jobs, client)
     follower.close()
 
 
 def follower_has_all(ended: list[int], jobs: list[int], client: HeadnodeClient) -> None:
     """Let other events pass until the follower was told of all ends."""
-    for _ in client.events(after=0, types=["job.ended"], timeout=PATIENCE):
+    for _ in client.events(after=0, types=["job.ended"], timeout=TIMEOUT):
         if sorted(ended) == jobs:
             return
-        client.submit("true").wait(timeout=PATIENCE)
+        client.submit("true").wait(timeout=TIMEOUT)
 
 
 def test_coroutines_do_the_same(
@@ -157,7 +157,7 @@ def test_coroutines_do_the_same(
             jobs = [await other.submit(f"echo {number}") for number in range(3)]
             told = {
                 ended.id: await other.job(ended.id or 0).output()
-                async for ended in other.as_completed(*jobs, timeout=PATIENCE)
+                async for ended in other.as_completed(*jobs, timeout=TIMEOUT)
             }
             assert told == {job.id: f"{number}\n" for number, job in enumerate(jobs)}
             with pytest.raises(NotFound, match="no-such-job"):
@@ -174,8 +174,8 @@ def test_functions_run_as_tasks(client: HeadnodeClient, tmp_path: Path) -> None:
     with HeadnodeExecutor(client, directory=tmp_path, name="by-web") as executor:
         numbers = range(share_of(100))
         futures = [executor.submit(pow, n, 2) for n in numbers]
-        assert [future.result(PATIENCE) for future in futures] == [n**2 for n in numbers]
-        assert isinstance(executor.submit(divmod, 1, 0).exception(PATIENCE), ZeroDivisionError)
+        assert [future.result(TIMEOUT) for future in futures] == [n**2 for n in numbers]
+        assert isinstance(executor.submit(divmod, 1, 0).exception(TIMEOUT), ZeroDivisionError)
 
 
 def test_the_environment_names_the_gateway(
@@ -247,7 +247,7 @@ def test_a_wait_goes_on_when_the_head_and_the_gateway_were_away(
             token, address = gateway.token(), gateway.address
             client = HeadnodeClient(url=address, token=token, ca_file=file)
             job = client.submit(f"until test -e {tmp_path}/go; do sleep 0.1; done; echo done")
-            states = job.watch(timeout=2 * PATIENCE)
+            states = job.watch(timeout=2 * TIMEOUT)
             assert next(states).id == job.id
             head.kill()
             head.start_again()

@@ -19,7 +19,7 @@ PROGRAM = (
     "import sys; sys.path.insert(0, sys.argv.pop()); "
     "from headnode.adapters.processes.fork_server import main; main()"
 )
-PATIENCE = 20.0  # seconds for anything that must happen
+TIMEOUT = 20.0  # seconds for anything that must happen
 
 
 class Agent:
@@ -32,7 +32,7 @@ class Agent:
         self.listener = socket.socket(socket.AF_UNIX)
         self.listener.bind(str(folder / "agent.sock"))
         self.listener.listen()
-        self.listener.settimeout(PATIENCE)
+        self.listener.settimeout(TIMEOUT)
         self.channel, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         root = str(Path(headnode.__file__).parents[1])
         command = [sys.executable, "-I", "-S", "-c", PROGRAM, str(theirs.fileno()), root]
@@ -59,7 +59,7 @@ class Agent:
 
     def accept(self) -> socket.socket:
         peer, _ = self.listener.accept()
-        peer.settimeout(PATIENCE)
+        peer.settimeout(TIMEOUT)
         return peer
 
     def send(self, *message: Any) -> None:
@@ -118,8 +118,8 @@ class Agent:
             pass
         for channel in (self.peer, self.listener, self.channel):
             channel.close()
-        assert self.factory.wait(PATIENCE) == 0
-        assert cgroups.end(MARKER, PATIENCE)
+        assert self.factory.wait(TIMEOUT) == 0
+        assert cgroups.end(MARKER, TIMEOUT)
 
 
 @pytest.fixture
@@ -293,11 +293,11 @@ def test_a_pipe_that_nobody_writes_to_does_not_hold_up_the_others(agent: Agent) 
 def test_a_factory_says_why_there_is_no_shepherd(agent: Agent) -> None:
     again = {"job": 7, "marker": "4567", "boot": "boot", "uid": 0, "journal": str(agent.journal)}
     again["most_processes"] = 0
-    agent.channel.settimeout(PATIENCE)
+    agent.channel.settimeout(TIMEOUT)
     agent.channel.send(json.dumps(again).encode())
     received = [json.loads(agent.channel.recv(65536))]
     while received[-1][0] != "failed":
         received.append(json.loads(agent.channel.recv(65536)))
     assert received[-1][1] == "4567"
     assert "file exists" in received[-1][2]
-    assert cgroups.end("4567", PATIENCE)
+    assert cgroups.end("4567", TIMEOUT)

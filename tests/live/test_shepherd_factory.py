@@ -14,7 +14,7 @@ from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.factory import ShepherdFactory, ShepherdOrder
 from headnode.core.model.errors import Unavailable
 
-PATIENCE = 60.0  # seconds for anything that must happen
+TIMEOUT = 60.0  # seconds for anything that must happen
 MORE_THAN_FIT = 250  # orders: the kernel keeps about 170 of them for a factory that does not read
 
 
@@ -49,7 +49,7 @@ def impossible_order(folder: Path, number: int) -> ShepherdOrder:
 
 
 async def until(met: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(TIMEOUT):
         while not met():
             await asyncio.sleep(0.01)
 

@@ -220,5 +220,5 @@ def our_rate(scene: Scene, start: int) -> float:
         for lane in (0, 1):
             at = first + 50 * lane
             scene.head.run(1, *((instance, 1) for instance in range(at, at + 50)), processor=lane)
-    scene.head.until(lambda: len(scene.head.results) == start + COUNT - 1, patience=300.0)
+    scene.head.until(lambda: len(scene.head.results) == start + COUNT - 1, timeout=300.0)
     return COUNT / (time.monotonic() - began)

@@ -5,7 +5,7 @@ import signal
 import socket
 from pathlib import Path
 
-from agent_scene import JOB, PATIENCE, Scene
+from agent_scene import JOB, TIMEOUT, Scene
 
 from headnode.adapters.wire.messages import ReadOutput
 from testbed.clusters import cluster_on_loopback
@@ -112,4 +112,4 @@ def test_an_agent_that_is_told_to_end_ends_though_its_head_reads_nothing(tmp_pat
             scene.head.send(ReadOutput(number=number, job=JOB, task=1, instance=1, offset=0, limit=MB))
         assert scene.agent is not None
         scene.agent.terminate()
-        assert scene.agent.wait(PATIENCE) == 0
+        assert scene.agent.wait(TIMEOUT) == 0

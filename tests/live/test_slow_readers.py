@@ -12,7 +12,7 @@ import pytest
 from headnode.apps.client.connection import Connection
 from headnode.apps.client.conversation import ClientConversation
 from headnode.core.model.errors import Unavailable
-from heads import PATIENCE, real_head
+from heads import TIMEOUT, real_head
 
 # Little is read ahead, and what the command leaves behind has no time: what it wrote itself still comes.
 PARENT = """
@@ -52,7 +52,7 @@ def test_nothing_is_lost_of_what_waited_at_the_end_of_a_command(streams: str, tm
 def until_it_has_ended(parent: int, over: Path) -> None:
     """Wait until a command has ended and its parent, which nobody has read of so far, knows it."""
     children = Path(f"/proc/{parent}/task/{parent}/children")
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not over.exists() or children.read_text():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -60,7 +60,7 @@ def until_it_has_ended(parent: int, over: Path) -> None:
 
 def heard_of(channel: socket.socket) -> int:
     """Return how many bytes of output come before the end."""
-    channel.settimeout(PATIENCE)
+    channel.settimeout(TIMEOUT)
     size = 0
     with channel.makefile("rb") as stream:
         while True:
@@ -82,7 +82,7 @@ def test_input_and_output_of_a_shell_do_not_wait_for_one_another(tmp_path: Path)
             [sys.executable, "-m", "headnode.apps.cli", *words],
             stdin=much,
             capture_output=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=False,
         )
         head.ask("cancel_job", job=job, force=True)

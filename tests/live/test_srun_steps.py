@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 30.0  # seconds
+TIMEOUT = 30.0  # seconds
 TASKS = 30
 LONG = "600"  # seconds that a task sleeps that is not ended
 
@@ -33,7 +33,7 @@ def srun(
         env=own,
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
 
 
@@ -88,6 +88,6 @@ def test_no_task_is_left_if_a_file_of_another_cannot_be_opened(tmp_path: Path, o
     assert "1/file: No such file or directory" in done.stderr
     started = tmp_path / "pid"
     if started.exists() and (number := started.read_text().strip()):
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while Path("/proc", number).exists():
             assert time.monotonic() < deadline

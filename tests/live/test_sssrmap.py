@@ -14,7 +14,7 @@ from sssrmap_peers import ACTOR, KEY, ROOT, RealListener, listener_with_head, re
 from headnode.adapters.wire.sssrmap import request_frame
 from headnode.core.formats.sss.sssrmap.messages import RmapResponse, canonical, envelope, text_of
 from headnode.core.formats.sss.sssrmap.signatures import SHA256, signature_of
-from heads import PATIENCE, RealHead
+from heads import TIMEOUT, RealHead
 
 WIRE = Path(__file__).parents[3] / "shared" / "samples" / "sss" / "wire"
 SLEEP = "<Executable>/bin/sleep</Executable><Arguments>60</Arguments>"
@@ -462,7 +462,7 @@ def test_an_answer_comes_in_chunks_with_all_objects(peer: RealListener) -> None:
 def test_a_client_that_asks_for_it_keeps_its_connection(peer: RealListener) -> None:
     body = f'<Body><Request action="Query" actor="{ACTOR}"><Object>Node</Object></Request></Body>'
     message = request_frame(envelope(body, signature_of(body, KEY)), keep_alive=True)
-    with closing(socket.create_connection(("127.0.0.1", peer.port), PATIENCE)) as connection:
+    with closing(socket.create_connection(("127.0.0.1", peer.port), TIMEOUT)) as connection:
         answers = connection.makefile("rb")
         for _ in range(3):
             connection.sendall(message)
@@ -527,7 +527,7 @@ def test_a_key_that_others_can_read_and_actors_that_they_can_write_are_refused(
         [sys.executable, *words, "--actors", str(actors)],
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     assert done.returncode == 2

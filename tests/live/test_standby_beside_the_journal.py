@@ -31,7 +31,7 @@ from headnode.adapters.wire.standby_messages import (
 )
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from standbys import ChangedEvents, Standby, leader_and_standby
 from testbed.faulty_storage import FaultyStorage
 from testbed.processes import free_address, http_server, until
@@ -369,7 +369,7 @@ def test_rows_get_their_turn_while_events_never_end(tmp_path: Path) -> None:
         leader.submit(1000)
         store = DelegationStore(leader.state, leader.rows)
         store.keep(Delegation(owner="ann", name="a", expires=2.0e9, token="t", hosts=("h",)))
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not rows(standby, "select name from delegations", FILE):
             leader.submit(50)
             assert time.monotonic() < deadline
@@ -387,7 +387,7 @@ def test_a_standby_that_stores_no_rows_delays_few_changes(tmp_path: Path, *, han
             case JournalPiece():
                 number[0] = 1
             case RowsBetween() | RowsChanged() if hangs:
-                liar.ended.wait(PATIENCE)
+                liar.ended.wait(TIMEOUT)
                 return None
             case RowsBetween() | RowsChanged():
                 return StandbyAnswer(number[0], row_problem="no room")

@@ -22,7 +22,7 @@ from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError
 from headnode.core.state.join import TakeOver
 from headnode.engine.replica import Replica
-from heads import PATIENCE, RealHead
+from heads import TIMEOUT, RealHead
 from standbys import ROOT, Standby, is_head
 from testbed.processes import free_address, until
 
@@ -98,7 +98,7 @@ def load(head: RealHead, standby: Standby) -> Iterator[list[Submitter]]:
         for each in submitters:
             each.ending.set()
         for each in submitters:
-            each.join(PATIENCE)
+            each.join(TIMEOUT)
             assert not each.is_alive()
 
 
@@ -136,7 +136,7 @@ def test_no_acknowledged_job_is_lost_or_there_twice_after_a_hand_over_under_load
             assert done.returncode == 0, done.stderr + head.log() + standby.log()
             until_more(submitters)
         see_that_all_are_there_once(standby, submitters)
-        assert head.process.wait(PATIENCE) == 0
+        assert head.process.wait(TIMEOUT) == 0
         refused = hn("up", state=head.state)
         assert refused.returncode == 1
         assert f"{standby.address} took over from the head in" in refused.stderr
@@ -214,8 +214,8 @@ def test_a_hand_over_that_the_head_cannot_note_does_not_begin(tmp_path: Path) ->
             head.submit("true")  # it serves
             assert standby_state(head) == "InStep"
             (head.state / "replaced.json").rmdir()
-            assert asked.wait(PATIENCE) == 0
-        assert head.process.wait(PATIENCE) == 0
+            assert asked.wait(TIMEOUT) == 0
+        assert head.process.wait(TIMEOUT) == 0
 
 
 KILLED = """
@@ -257,7 +257,7 @@ def test_a_head_whose_standby_died_when_it_was_told_hands_over_once_that_is_back
             head.submit("true")
         standby.stop()
         standby.start()
-        assert head.process.wait(PATIENCE) == 0
+        assert head.process.wait(TIMEOUT) == 0
         until(lambda: is_head(standby.state), "the standby is the head")
         assert jobs_at(standby.state).popitem()[1] == [job]
 
@@ -270,12 +270,12 @@ def test_a_head_whose_standby_died_before_it_could_answer_ends_once_that_is_the_
         until(lambda: standby.status()["connected"], "the head is there again")
         assert hn("standby", "takeover", state=standby.state).returncode != 0
         assert standby.process is not None
-        standby.process.wait(PATIENCE)
+        standby.process.wait(TIMEOUT)
         assert head.process.poll() is None  # it waits, and takes nothing
         with pytest.raises(HeadnodeError, match="handed-over"):
             head.submit("true")
         assert hn("up", state=standby.state).returncode == 0
-        assert head.process.wait(PATIENCE) == 0
+        assert head.process.wait(TIMEOUT) == 0
         assert jobs_at(standby.state).popitem()[1] == [job]
         assert hn("down", state=standby.state).returncode == 0
 
@@ -304,7 +304,7 @@ def test_the_former_head_becomes_a_standby_and_the_head_again(
             head.kill()
             until(lambda: not standby.status()["connected"], "the standby sees that")
         assert hn("standby", "takeover", *force, state=standby.state).returncode == 0
-        head.process.wait(PATIENCE)
+        head.process.wait(TIMEOUT)
         if knows:
             refused = hn("up", state=head.state)  # from then on it knows
             assert "hn standby join" in refused.stderr.replace("\n", " ")

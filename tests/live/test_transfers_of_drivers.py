@@ -23,7 +23,7 @@ from testbed.processes import free_address
 from testbed.s3_server import S3Server, s3_server
 
 DATA = os.urandom(3_000_000)
-PATIENCE = 60.0  # seconds for servers that were just started
+TIMEOUT = 60.0  # seconds for servers that were just started
 
 
 class Place(NamedTuple):

@@ -17,7 +17,7 @@ from headnode.adapters.wire import messages as m
 from headnode.apps.agent.output import as_here
 from headnode.core.model.errors import BadRequest, Unavailable
 from headnode.core.model.quantities import NEVER, JobId
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.processes import free_address
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can run jobs as others")
@@ -151,7 +151,7 @@ class PersonalNode(JoinedNode):
 
 def _reachable_by_all() -> bool:
     words = as_user("nobody", *OF_ALL, "-c", "import headnode.apps.agent.agent")
-    return subprocess.run(words, capture_output=True, timeout=PATIENCE, check=False).returncode == 0
+    return subprocess.run(words, capture_output=True, timeout=TIMEOUT, check=False).returncode == 0
 
 
 def test_private_output_of_others_is_read_by_nobody_else(

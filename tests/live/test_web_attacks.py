@@ -17,7 +17,7 @@ from headnode.apps.web.console.serving import ACTIONS
 from headnode.apps.web.hpc_pack.routes import PATHS
 from headnode.core.model.bounds import WEB_BODY, WEB_HEAD, WEB_UPDATES_OF_USER
 from headnode.protocol.rest_routes import ROUTES
-from heads import PATIENCE, RealHead, real_head, shared_head_fixture
+from heads import TIMEOUT, RealHead, real_head, shared_head_fixture
 
 head = shared_head_fixture()
 gateway = gateway_fixture(scope="module")
@@ -173,7 +173,7 @@ def test_large_bodies_at_once_do_not_make_the_gateway_large(tmp_path: Path) -> N
             kind = [*bodies][number % 2]
             headers = {"Authorization": f"Bearer {token}", "Content-Type": kind}
             return httpx.post(
-                f"{gateway.address}/api/v1/jobs", content=bodies[kind], headers=headers, timeout=PATIENCE
+                f"{gateway.address}/api/v1/jobs", content=bodies[kind], headers=headers, timeout=TIMEOUT
             ).status_code
 
         assert {*threads.map(send, range(12))} <= {400, 413, 422, 503}
@@ -306,7 +306,7 @@ def test_a_token_that_only_reads_changes_nothing_by_any_route(head: RealHead, ga
     pages = [("POST", filled(action.path), "") for action in ACTIONS]
     newest = head.ask("events", limit=1)["newest"]
     seen: dict[str, tuple[int, str]] = {}
-    with httpx.Client(base_url=gateway.address, timeout=PATIENCE) as program:
+    with httpx.Client(base_url=gateway.address, timeout=TIMEOUT) as program:
         for method, path, verb in ours + theirs + pages:
             if method == "GET" or verb in READING:
                 continue
@@ -360,7 +360,7 @@ def test_many_requests_of_a_user_are_answered_or_told_to_come_back(
     finally:
         for answer in streams:
             answer.close()
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while client.get("/api/v1/whoami").status_code != 200:
         assert time.monotonic() < deadline
     client.post(f"/api/v1/jobs/{job}/cancel")

@@ -13,7 +13,7 @@ from web_shells import Shell, page
 from wsproto.events import AcceptConnection, BytesMessage, TextMessage
 
 from headnode.core.model.bounds import WEB_CONVERSATIONS_OF_USER, WEB_MESSAGE
-from heads import PATIENCE, RealHead, processes, real_head, shared_head_fixture
+from heads import TIMEOUT, RealHead, processes, real_head, shared_head_fixture
 
 COMMANDS = "/api/v1/node-commands"
 
@@ -37,7 +37,7 @@ def running(head: RealHead) -> Iterator[int]:
 
 
 def lines_of(client: httpx.Client, **fields: Any) -> list[dict[str, Any]]:
-    with client.stream("POST", COMMANDS, json=fields, timeout=PATIENCE) as answer:
+    with client.stream("POST", COMMANDS, json=fields, timeout=TIMEOUT) as answer:
         assert answer.status_code == 200, answer.read()
         return [json.loads(line) for line in answer.iter_lines() if line]
 
@@ -222,5 +222,5 @@ def test_a_command_on_nodes_ends_with_the_head(tmp_path: Path) -> None:
             told = [json.loads(line) for line in lines if line]
         assert [line.get("exit") for line in told] == [255, None]
         head.until(lambda: not list(processes(b"sleep\x006543")))
-        head.process.wait(PATIENCE)
+        head.process.wait(TIMEOUT)
         head.start_again()

@@ -11,7 +11,7 @@ import pytest
 from gateways import RealGateway, real_gateway
 from openid_provider import CLIENT, SECRET, FakeProvider, fake_provider
 
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="a gateway that speaks for others needs root here")
 
@@ -46,7 +46,7 @@ def honest(provider: FakeProvider) -> None:
 
 @pytest.fixture
 def browser(gateway: RealGateway) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=gateway.address, timeout=PATIENCE) as client:
+    with httpx.Client(base_url=gateway.address, timeout=TIMEOUT) as client:
         yield client
 
 
@@ -113,7 +113,7 @@ def test_the_provider_gives_no_role(browser: httpx.Client, provider: FakeProvide
 
 def test_the_way_back_of_another_browser_logs_nobody_in(browser: httpx.Client, gateway: RealGateway) -> None:
     back = way_back(browser)
-    with httpx.Client(base_url=gateway.address, timeout=PATIENCE) as victim:
+    with httpx.Client(base_url=gateway.address, timeout=TIMEOUT) as victim:
         assert victim.get(back).json()["code"] == "log-in"
         assert victim.get("/api/v1/whoami").status_code == 401
 

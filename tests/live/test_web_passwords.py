@@ -13,7 +13,7 @@ import httpx
 import pytest
 from gateways import PYTHON_OF_ALL, RealGateway, real_gateway
 
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 
 USER, PASSWORD = "games", "correct horse"
 HASH = "$6$saltsalt$hRM5XZ86KXEw9UOmjigeVqFgULtFB2sgpC9lXQDfMib3Zgw7mEiUvBJI2EplzfAqxL5Vvwp2scFtv/uamSo5z0"
@@ -60,7 +60,7 @@ def gateway(head: RealHead) -> Iterator[RealGateway]:
 
 
 def log_in(gateway: RealGateway, user: str, password: str, following: str = "/jobs") -> httpx.Response:
-    with httpx.Client(base_url=gateway.address, timeout=PATIENCE) as client:
+    with httpx.Client(base_url=gateway.address, timeout=TIMEOUT) as client:
         answer = client.post("/login", data={"user": user, "password": password, "next": following})
         answer.extensions["whoami"] = client.get("/api/v1/whoami")
         return answer

@@ -14,7 +14,7 @@ from agent_scene import alive
 
 from headnode.adapters.files.local_daemons import nodes_as_before
 from headnode.core.model.errors import HeadnodeError
-from heads import PATIENCE, RealHead, real_head, shared_head_fixture
+from heads import TIMEOUT, RealHead, real_head, shared_head_fixture
 
 IS_ROOT = os.geteuid() == 0
 
@@ -168,7 +168,7 @@ def test_a_clean_stop_leaves_tasks_alone_and_the_next_head_learns_how_they_ended
         job = head.submit(f"{until_there(go)}; touch {over}; exit 4")
         head.wait_for(job, "Running")
         assert head.ask("stop_head")["running_tasks"] == 1
-        head.process.wait(PATIENCE)
+        head.process.wait(TIMEOUT)
         assert "Traceback" not in head.log()
         head.client.close()
         go.touch()
@@ -277,7 +277,7 @@ def test_a_head_whose_audit_log_cannot_be_written_is_ended_by_hn_down_all_the_sa
         refused = subprocess.run([*hn, "--cancel-jobs"], capture_output=True, text=True)
         assert (refused.returncode != 0, head.process.poll()) == (True, None)
         down = subprocess.run(hn, capture_output=True, text=True)
-        assert (down.returncode, head.process.wait(PATIENCE)) == (0, 0), down.stderr
+        assert (down.returncode, head.process.wait(TIMEOUT)) == (0, 0), down.stderr
         assert down.stdout == "The head has ended. Tasks that run continue without it.\n"
         assert "the head was ended by a signal, without a line in the log" in down.stderr
         log.rmdir()

@@ -21,7 +21,7 @@ from headnode.adapters.wire.frames import read_frame
 from headnode.core.model.node import NodeFacts
 from headnode.core.model.outcome import AttemptOutcome, ResourceUsage
 from headnode.core.model.quantities import Instant, JobId
-from heads import PATIENCE, RealHead, real_head
+from heads import TIMEOUT, RealHead, real_head
 from testbed.processes import free_address
 
 MAX_GROWTH = 60.0  # MB of the head's memory that bad connections may cost in all
@@ -85,7 +85,7 @@ class Liar:
                     await then(streams)
                 return received
 
-        return asyncio.run(asyncio.wait_for(talk(), PATIENCE))
+        return asyncio.run(asyncio.wait_for(talk(), TIMEOUT))
 
 
 async def _kinds(reader: asyncio.StreamReader, until: str = "") -> AsyncIterator[str]:
@@ -163,7 +163,7 @@ def test_a_table_that_claims_the_tasks_of_another_is_told_to_stop_them_and_chang
             writer.write(frame(msgspec.msgpack.encode(m.Heartbeat(number=1))))
             return [kind async for kind in _kinds(reader, until="HeartbeatAck")]
 
-    assert asyncio.run(asyncio.wait_for(claim(), PATIENCE)) == ["Welcome", "CloseJob", "Stop", "HeartbeatAck"]
+    assert asyncio.run(asyncio.wait_for(claim(), TIMEOUT)) == ["Welcome", "CloseJob", "Stop", "HeartbeatAck"]
     assert head.task(job)["state"] == "Running"
     (tmp_path / "end").touch()
     assert head.wait(job)["state"] == "Finished"
@@ -219,7 +219,7 @@ def test_many_connections_that_never_say_hello_take_the_place_of_one(
     async def hung_up_on(ended: list[asyncio.Task[bytes]], most: int) -> int:
         left = set(ended)
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 while len(ended) - len(left) < most:
                     _, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
         over = [task for task in ended if task.done()]
@@ -241,7 +241,7 @@ def test_a_pending_node_may_not_say_much_before_it_is_let_in(head: RealHead, tmp
             writer.write((m.MAX_GREETING + 1).to_bytes(4, "big"))
             return await reader.read()
 
-    assert asyncio.run(asyncio.wait_for(shout(), PATIENCE)) == b""
+    assert asyncio.run(asyncio.wait_for(shout(), TIMEOUT)) == b""
 
 
 def test_a_message_that_never_ends_is_hung_up_on_with_the_silent(
@@ -304,7 +304,7 @@ def test_impossible_results_are_shown_nowhere_and_drain_the_node(head: RealHead,
             writer.write(frame(msgspec.msgpack.encode(m.Results(number=1, job=job, results=(result,)))))
             assert [kind async for kind in _kinds(reader, until="ResultsAck")][-1] == "ResultsAck"
 
-    asyncio.run(asyncio.wait_for(lie(), PATIENCE))
+    asyncio.run(asyncio.wait_for(lie(), TIMEOUT))
     task = head.task(job)
     assert (task["exit_code"], task["peak_memory"]) in ((None, 0), (None, None))
     assert "invalid report" in task["message"]

@@ -19,7 +19,7 @@ from wsproto.events import (
     TextMessage,
 )
 
-from heads import PATIENCE
+from heads import TIMEOUT
 
 
 class Shell:
@@ -28,7 +28,7 @@ class Shell:
     def __init__(self, gateway: RealGateway, job: int, headers: dict[str, str]) -> None:
         host = gateway.address.partition("://")[2]
         name, _, port = host.partition(":")
-        self._socket = socket.create_connection((name, int(port)), PATIENCE)
+        self._socket = socket.create_connection((name, int(port)), TIMEOUT)
         self._protocol = WSConnection(ConnectionType.CLIENT)
         self._events: Iterator[Event] = self._received()
         lines = [(name.encode(), value.encode()) for name, value in headers.items()]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PATIENCE = 240.0  # seconds
+TIMEOUT = 240.0  # seconds
 USE_OF_DASK = """, Client(cluster) as client:
     cluster.scale(jobs=2)
     client.wait_for_workers(2, timeout=120)
@@ -31,7 +31,7 @@ def run_python(words: Sequence[str], environment: Mapping[str, str], where: Path
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
     )
     assert done.returncode == status, done.stdout
     return done.stdout

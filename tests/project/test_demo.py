@@ -76,7 +76,7 @@ def test_what_stays_is_found_by_its_mark_and_killed() -> None:
                 pass  # the system shows the environment a moment after the start
             assert started_with(mark) == [sleeper.pid]
             assert started_with((mark[0], mark[1][:-1])) == []
-            assert end_leftovers(mark, patience=0.0) == [sleeper.pid]
+            assert end_leftovers(mark, timeout=0.0) == [sleeper.pid]
             assert sleeper.wait() == -signal.SIGKILL
         finally:
             sleeper.kill()

@@ -18,7 +18,7 @@ from headnode.apps.client.connection import MAX_REQUEST
 from headnode.core.model.bounds import REQUEST
 from headnode.core.model.errors import BadRequest
 
-PATIENCE = 30.0  # seconds
+TIMEOUT = 30.0  # seconds
 
 Hn = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -296,7 +296,7 @@ def _folder(run: Hn) -> Path:
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not condition():
         assert time.monotonic() < deadline, "it did not become true in time"
         time.sleep(0.02)
@@ -321,7 +321,7 @@ def test_an_agent_is_stopped_by_its_directory_and_by_nothing_else(tmp_path: Path
     assert agent.stdout.readline() == "held\n"
     told = hn("agent", "--stop", "--directory", str(tmp_path), "--quiet", state=tmp_path)
     assert (told.returncode, told.stdout) == (0, f"{agent.pid}\n")
-    assert agent.wait(timeout=PATIENCE) == 7
+    assert agent.wait(timeout=TIMEOUT) == 7
     agent.stdout.close()
     told = hn("agent", "--stop", "--directory", str(tmp_path), state=tmp_path)
     assert told.stderr == f"hn: no agent runs in {tmp_path}\n"

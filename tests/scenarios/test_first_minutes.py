@@ -22,7 +22,7 @@ OF_A_CLUSTER = (
     "submit-files.md",
 )  # pages for a user who has one
 BLOCK = re.compile(r"^```(console|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
-PATIENCE = 120.0  # seconds for a command
+TIMEOUT = 120.0  # seconds for a command
 TIMES = (
     r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[+-]\d\d:\d\d",
     r"\d+ min( \d+ s)?",
@@ -91,7 +91,7 @@ def type_in(command: str, home: Path) -> subprocess.CompletedProcess[str]:
         env=environment(home),
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
 
@@ -103,7 +103,7 @@ def cluster(home: Path) -> Iterator[Path]:
     state = environment(home)["HEADNODE_STATE"]
     if (Path(state) / "head.sock").exists():
         down = [sys.executable, "-m", "headnode.apps.cli", "--state", state, "down", "--cancel-jobs"]
-        subprocess.run(down, check=True, capture_output=True, timeout=PATIENCE)
+        subprocess.run(down, check=True, capture_output=True, timeout=TIMEOUT)
 
 
 def test_every_command_of_the_page_prints_what_the_page_shows(cluster: Path) -> None:

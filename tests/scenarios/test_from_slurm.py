@@ -10,7 +10,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from test_first_minutes import PATIENCE, as_on_the_page, environment, type_in, typed, without_times
+from test_first_minutes import TIMEOUT, as_on_the_page, environment, type_in, typed, without_times
 from test_first_minutes import cluster as cluster_of_new_user
 from test_first_minutes import home as new_user
 
@@ -38,7 +38,7 @@ def in_terminal(words: str, home: Path) -> tuple[int, str]:
     os.close(theirs)
     said = b"".join(iter(lambda: read(ours), b""))
     os.close(ours)
-    return process.wait(timeout=PATIENCE), said.decode().replace("\r\n", "\n")
+    return process.wait(timeout=TIMEOUT), said.decode().replace("\r\n", "\n")
 
 
 def read(terminal: int) -> bytes:

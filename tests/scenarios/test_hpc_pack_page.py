@@ -10,7 +10,7 @@ import pytest
 from cli_scripted_head import hn
 
 PAGE = Path(__file__).parents[2] / "docs" / "hpc-pack.md"
-PATIENCE = 120.0  # seconds
+TIMEOUT = 120.0  # seconds
 HN = Path(sys.executable).parent / "hn"
 
 
@@ -49,7 +49,7 @@ def test_the_script_of_the_page_prints_what_the_page_says(state: Path, tmp_path:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=PATIENCE,
+        timeout=TIMEOUT,
         check=False,
     )
     found = said.stdout.replace(str(folder), "/work/demo").replace(os.uname().nodename, "node01")

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as Tree
 
-PATIENCE = 30.0  # seconds
+TIMEOUT = 30.0  # seconds
 TABLES = """
 create table if not exists accounts (project text primary key, amount integer);
 create table if not exists reservations (name text primary key, project text, amount integer, job integer);
@@ -43,7 +43,7 @@ class Till:
     """The accounts, in one file.  A processor costs 1 for each second."""
 
     def __init__(self, path: Path) -> None:
-        self.database = sqlite3.connect(path, isolation_level=None, timeout=PATIENCE)
+        self.database = sqlite3.connect(path, isolation_level=None, timeout=TIMEOUT)
         self.database.execute("pragma synchronous = full")
         self.database.executescript(TABLES)
 
@@ -239,7 +239,7 @@ class BankPeer:
 
     def start(self) -> None:
         self.process = subprocess.Popen([sys.executable, __file__, str(self.directory)])
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()

@@ -16,7 +16,7 @@ from headnode.core.launching.environment import SHEPHERD_MARKER
 from headnode.core.model.errors import HeadnodeError
 from testbed.machines import Machine, network
 
-PATIENCE = 40.0  # seconds for anything that must happen
+TIMEOUT = 40.0  # seconds for anything that must happen
 PAUSE = 0.02  # seconds between two looks
 PORT = 5817
 AGENT = "agent"  # the state directory of a node's agent, in that of its place
@@ -66,7 +66,7 @@ class LoopbackPlace:
 
     def run(self, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         """Run a program and wait for its end."""
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
     def processes(self, containing: str) -> list[int]:
         """Return its processes whose command line contains a text."""
@@ -138,7 +138,7 @@ class Node:
 
     def kill_agent(self) -> None:
         """Kill the agent, and nothing else."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not self._is_killed() and time.monotonic() < deadline:  # it may not have begun yet
             time.sleep(PAUSE)
         self._reap()
@@ -177,7 +177,7 @@ class Node:
             self.agent.send_signal(
                 signal.SIGCONT
             )  # what starts programs elsewhere stops when they are stopped
-            self.agent.wait(PATIENCE)
+            self.agent.wait(TIMEOUT)
             self.agent = None
 
     def _command(self, *more: str) -> list[str]:
@@ -260,12 +260,12 @@ class Cluster:
 
         Raises:  TimeoutError with the end of the head's log.
         """
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not holds():
             if time.monotonic() > deadline:
                 log = (self.directory / "head.log").read_text()[-3000:]
                 raise TimeoutError(
-                    f"after {PATIENCE:.0f} s it is not so that {what}; the head's log ends:\n{log}"
+                    f"after {TIMEOUT:.0f} s it is not so that {what}; the head's log ends:\n{log}"
                 )
             time.sleep(PAUSE)
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 30.0  # seconds
+TIMEOUT = 30.0  # seconds
 WHERE = os.environ.get("HEADNODE_TEST_GOLD", "")
 
 
@@ -56,7 +56,7 @@ class GoldBank:
         (self.prefix / "etc/gold.pid").unlink(missing_ok=True)
         with Path(os.devnull).open("wb") as nowhere:
             subprocess.run([self.prefix / "sbin/goldd"], stdout=nowhere, stderr=nowhere, check=True)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while True:
             with suppress(OSError):
                 socket.create_connection(("127.0.0.1", self.behind), 1).close()
@@ -76,7 +76,7 @@ class GoldBank:
     def stop_server(self) -> None:
         with suppress(OSError, ValueError):
             os.killpg(int((self.prefix / "etc/gold.pid").read_text()), signal.SIGKILL)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         with suppress(OSError):
             while True:
                 socket.create_connection(("127.0.0.1", self.behind), 1).close()
@@ -105,7 +105,7 @@ class GoldBank:
             if random.random() < self._faults.get("deaf", 0):
                 return
             answer = b""
-            with socket.create_connection(("127.0.0.1", self.behind), PATIENCE) as gold:
+            with socket.create_connection(("127.0.0.1", self.behind), TIMEOUT) as gold:
                 gold.sendall(message)
                 while piece := gold.recv(65536):
                     answer += piece

@@ -17,7 +17,7 @@ from testbed.processes import free_address
 
 PACKAGES = ("globus-gridftp-server-progs", "globus-gass-copy-progs", "globus-proxy-utils")
 PROGRAMS = ("globus-gridftp-server", "globus-url-copy", "grid-proxy-init")
-PATIENCE = 20.0  # seconds
+TIMEOUT = 20.0  # seconds
 _WHERE = os.pathsep.join(("/usr/sbin", os.environ.get("PATH", os.defpath)))
 _POLICY = """access_id_CA X509 '/O=Tests/CN=Authority'
 pos_rights globus CA:sign
@@ -112,7 +112,7 @@ def _make_keys(keys: Path, authorities: Path) -> None:
 
 
 def _wait_for(port: int) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while True:
         try:
             with socket.create_connection(("127.0.0.1", port), 1):

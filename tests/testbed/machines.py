@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-PATIENCE = 20.0  # seconds for anything that must happen
+TIMEOUT = 20.0  # seconds for anything that must happen
 HOSTS = "hosts"  # in the directory of a network: the names that its machines know each other by
 _TOOLS = ("ip", "unshare", "nsenter", "mount")
 _INIT = (
@@ -67,7 +67,7 @@ class Machine:
         power = self._power
         assert power is not None
         children = Path(f"/proc/{power.pid}/task/{power.pid}/children")
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while time.monotonic() < deadline:
             if power.poll() is not None:
                 raise RuntimeError(f"machine {self.name} did not boot: status {power.returncode}")
@@ -75,7 +75,7 @@ class Machine:
             if numbers and Path(f"/proc/{numbers[0]}/comm").read_text().startswith("python"):
                 return int(numbers[0])
             time.sleep(0.005)
-        raise TimeoutError(f"machine {self.name} did not boot in {PATIENCE:.0f} s")
+        raise TimeoutError(f"machine {self.name} did not boot in {TIMEOUT:.0f} s")
 
     def start(self, command: Sequence[str], log: Path | None = None) -> "subprocess.Popen[bytes]":
         """Start a program there; what it says goes to `log`."""
@@ -88,7 +88,7 @@ class Machine:
     def run(self, command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
         """Run a program there and wait for its end."""
         words = ["nsenter", f"--target={self._first}", "--all", "--", *command]
-        return subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        return subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, check=False)
 
     def processes(self, containing: str) -> list[int]:
         """Return the processes there whose command line contains a text, by their numbers outside."""
@@ -103,7 +103,7 @@ class Machine:
             self._power.kill()
             self._power.wait()
             self._power = None
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while _lives(self._first) and time.monotonic() < deadline:
             time.sleep(0.002)
 

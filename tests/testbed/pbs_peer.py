@@ -13,7 +13,7 @@ from typing import Any
 from testbed import pbs_programs
 from testbed.rude_programs import RudePrograms
 
-PATIENCE = 60.0  # seconds
+TIMEOUT = 60.0  # seconds
 PROGRAMS = ("qsub", "qstat", "qdel", "qhold", "qrls", "qalter", "qsig")
 
 
@@ -73,12 +73,12 @@ class PbsPeer(RudePrograms):
     def run(self, *words: str) -> str:
         """Return what one of its programs prints."""
         path = f"{self.programs}:/usr/bin:/bin"
-        done = subprocess.run(words, env={"PATH": path}, capture_output=True, text=True, timeout=PATIENCE)
+        done = subprocess.run(words, env={"PATH": path}, capture_output=True, text=True, timeout=TIMEOUT)
         return done.stdout
 
     def until(self, happened: Callable[[], object]) -> None:
         """Wait for a condition."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while not happened():
             assert time.monotonic() < until, self.jobs()
             time.sleep(0.05)

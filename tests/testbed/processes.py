@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-PATIENCE = 60.0  # seconds for anything that must happen
+TIMEOUT = 60.0  # seconds for anything that must happen
 PAUSE = 0.02  # seconds between two looks
 
 
 def until(holds: Callable[[], object], what: str) -> None:
     """Wait until something holds; the test fails if it does not."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT
     while not holds():
-        assert time.monotonic() < deadline, f"after {PATIENCE:.0f} s it is not so that {what}"
+        assert time.monotonic() < deadline, f"after {TIMEOUT:.0f} s it is not so that {what}"
         time.sleep(PAUSE)
 
 

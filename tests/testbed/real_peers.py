@@ -18,7 +18,7 @@ import pytest
 from testbed.debian_packages import CannotInstall, install
 from testbed.rude_programs import RudePrograms
 
-PATIENCE = 90.0  # seconds until a program must answer
+TIMEOUT = 90.0  # seconds until a program must answer
 ENDING = 20.0  # seconds until a daemon is killed
 _WITHOUT_SERVICES = Path("/usr/sbin/policy-rc.d")
 
@@ -82,16 +82,16 @@ class RealPeer(RudePrograms):
             env={**self.environment, **more},
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT,
             check=check,
         )
         return done.stdout
 
     def until(self, happened: Callable[[], object]) -> None:
         """Wait for a condition."""
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while not happened():
-            assert time.monotonic() < until, f"it did not come within {PATIENCE:.0f} s; see {self.directory}"
+            assert time.monotonic() < until, f"it did not come within {TIMEOUT:.0f} s; see {self.directory}"
             time.sleep(0.05)
 
     def close(self) -> None:

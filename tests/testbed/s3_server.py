@@ -12,7 +12,7 @@ import urllib3
 
 from testbed.processes import free_address
 
-PATIENCE = 60.0  # seconds for a server that was just started
+TIMEOUT = 60.0  # seconds for a server that was just started
 RESET = "/moto-api/reset"
 
 
@@ -24,12 +24,12 @@ class S3Server(NamedTuple):
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> None:
         """Send a request as nobody, who may create what is not there."""
-        urllib3.request(method, self.endpoint + path, body=body, timeout=PATIENCE, retries=False)
+        urllib3.request(method, self.endpoint + path, body=body, timeout=TIMEOUT, retries=False)
 
     def begin_again(self) -> None:
         """Forget all objects, and what was said of requests."""
         self.ask("POST", RESET)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT
         while not any(RESET in line for line in self.log):  # what was said before it has come, too
             assert time.monotonic() < deadline, self.log
             time.sleep(0.01)
@@ -51,7 +51,7 @@ def s3_server() -> Iterator[S3Server]:
         yield S3Server(f"http://127.0.0.1:{port}", log)
     finally:
         server.kill()
-        server.wait(PATIENCE)
+        server.wait(TIMEOUT)
         if reader.ident is not None:
-            reader.join(PATIENCE)
+            reader.join(TIMEOUT)
         server.stderr.close()

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from testbed.real_peers import RealPeer, free_ports, started_or_skip
 
-CANCEL_PATIENCE = 15.0  # seconds until the daemons are ended though something still runs
+CANCEL_TIMEOUT = 15.0  # seconds until the daemons are ended though something still runs
 PACKAGES = ("slurmctld", "slurmd", "slurm-client", "munge")
 ACCOUNTING_PACKAGES = ("slurmdbd", "mariadb-server-core", "mariadb-client-core", "slurm-wlm-mysql-plugin")
 RUDE_PROGRAMS = ("sbatch", "squeue", "scancel", "sacct", "dd")  # dd reads the exit files
@@ -60,7 +60,7 @@ class SlurmPeer(RealPeer):
 
     def cancel_all(self) -> None:
         """Cancel the jobs of all users, and wait until nothing of them runs; not for ever."""
-        until = time.monotonic() + CANCEL_PATIENCE
+        until = time.monotonic() + CANCEL_TIMEOUT
         try:
             while jobs := self.run("squeue", "-h", "-a", "-o", "%A").split():
                 self.run("scancel", *jobs)

@@ -188,9 +188,9 @@ def send(processes: Iterable[int], what: int) -> None:
             os.kill(process, what)
 
 
-def end_marked(marker: bytes, patience: float) -> set[int]:
-    """Kill every process with the marker until there is none; return those left after `patience` seconds."""
-    until = time.monotonic() + patience
+def end_marked(marker: bytes, timeout: float) -> set[int]:
+    """Kill every process with the marker until there is none; return those left after `timeout` seconds."""
+    until = time.monotonic() + timeout
     while left := marked(marker):
         send(left, signal.SIGKILL)
         if time.monotonic() > until:

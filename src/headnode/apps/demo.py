@@ -21,7 +21,7 @@ from headnode.apps.cli.progress import ShowJobs, bars, counts
 from headnode.apps.client.client import Client
 from headnode.core.model.errors import HeadnodeError, NotFound, Unavailable
 
-PATIENCE: Final = 10.0  # seconds for processes that were told to end
+TIMEOUT: Final = 10.0  # seconds for processes that were told to end
 PAUSE: Final = 0.02
 
 
@@ -37,9 +37,9 @@ def started_with(mark: tuple[str, str]) -> list[int]:
     return arguments
 
 
-def end_leftovers(mark: tuple[str, str], patience: float = PATIENCE) -> list[int]:
+def end_leftovers(mark: tuple[str, str], timeout: float = TIMEOUT) -> list[int]:
     """Wait until none of them is left; kill those that stay, and return them."""
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while (left := started_with(mark)) and time.monotonic() < deadline:
         time.sleep(PAUSE)
     for process in left:

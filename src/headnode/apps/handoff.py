@@ -50,7 +50,7 @@ class HandOffProcess:
         self._resources: dict[str, BatchResource] = {}
         self._sites: dict[str, SitePoller] = {}
         self._transfers = TransferQueue()
-        self._news: queue.SimpleQueue[HandOffReport | ResourceStatus | SiteSnapshot] = queue.SimpleQueue()
+        self._changed: queue.SimpleQueue[HandOffReport | ResourceStatus | SiteSnapshot] = queue.SimpleQueue()
 
     def carry_out(self, asked: HandOffRound) -> None:
         """Do what the head says."""
@@ -81,7 +81,7 @@ class HandOffProcess:
         """Ask for the queue of a resource that can show it, for as long as the head wants to know."""
         known = self._resources.get(name)
         if known is not None and known.system in SITE_READERS and name not in self._sites:
-            self._sites[name] = SitePoller(known, self._news.put)
+            self._sites[name] = SitePoller(known, self._changed.put)
         if name in self._sites:
             self._sites[name].want()
 
@@ -92,7 +92,7 @@ class HandOffProcess:
         if resource.key in self._sites:
             self._sites[resource.key].change(resource)
         elif resource.overlay and resource.system in SITE_READERS:
-            self._sites[resource.key] = SitePoller(resource, self._news.put)
+            self._sites[resource.key] = SitePoller(resource, self._changed.put)
         known = self._workers.get(resource.key)
         if known is not None and known.system is resource.system:
             known.change(resource)
@@ -104,9 +104,9 @@ class HandOffProcess:
 
     def _report(self, reports: Sequence[HandOffReport], status: ResourceStatus | None) -> None:
         for one in reports:
-            self._news.put(one)
+            self._changed.put(one)
         if status is not None:
-            self._news.put(status)
+            self._changed.put(status)
 
     def answer_at_once(
         self, question: AttemptFileQuestion | AttemptSignal
@@ -125,9 +125,9 @@ class HandOffProcess:
         """Return what is new; wait for it if there is nothing."""
         answers: list[HandOffReport | ResourceStatus | SiteSnapshot] = []
         try:
-            answers.append(self._news.get(timeout=MAX_WAIT))
+            answers.append(self._changed.get(timeout=MAX_WAIT))
             while len(answers) < MAX_NEWS and not isinstance(answers[-1], SiteSnapshot):
-                answers.append(self._news.get_nowait())
+                answers.append(self._changed.get_nowait())
         except queue.Empty:
             pass
         reports = tuple(each for each in answers if isinstance(each, HandOffReport))

@@ -36,12 +36,12 @@ from headnode.engine.settings import Settings
 
 def gate_plan(offers: PendingOffers, plan: Plan, cluster: ClusterState, now: Instant) -> list[Grant]:
     """Return what of a plan is given now; about the rest filters are asked."""
-    wished = grants_of(plan)
+    requested = grants_of(plan)
     if not offers.chains.rules and not offers.of:
-        return wished
+        return requested
     offers.read_limit(cluster)
     sieve = _PlanGate(offers, cluster, now)
-    given = [each for each in wished if sieve.passes(each)]
+    given = [each for each in requested if sieve.passes(each)]
     offers.lose_untaken({each.job for each in given})
     if not sieve.calls_filters:
         offers.admit_all()
@@ -63,48 +63,48 @@ class _PlanGate:
         for node, count in shares:
             self._promised[node] = self._promised.get(node, 0) + count
 
-    def passes(self, wished: Grant) -> bool:
+    def passes(self, requested: Grant) -> bool:
         """Return whether the resources are given at once; if not, the filters are called if possible."""
         offers, cluster = self._offers, self._cluster
-        record = cluster.jobs[wished.job]
+        record = cluster.jobs[requested.job]
         offer = offers.of.get(record.id)
         if offer is not None and offer.stage is OfferStage.KEPT:
-            _extend(cluster, offer, wished)
+            _extend(cluster, offer, requested)
             return False
         if record.state not in (JobState.QUEUED, JobState.RUNNING) or not offers.chains.of(cluster, record):
-            for node, count in wished.shares:
+            for node, count in requested.shares:
                 self._given[node] = self._given.get(node, 0) + count
             return True
-        units = units_of(cluster, record, wished)
+        units = units_of(cluster, record, requested)
         if offer is not None and offer.stage is OfferStage.CLEARED:
-            if offer.grows == isinstance(wished, c.GrowJob) and offer.units == units:
-                offer.giving = wished
+            if offer.grows == isinstance(requested, c.GrowJob) and offer.units == units:
+                offer.giving = requested
                 return True
             offers.lose(offer)
-        self._ask_or_put_aside(record, wished, units)
+        self._ask_or_put_aside(record, requested, units)
         return False
 
-    def _ask_or_put_aside(self, record: JobRecord, wished: Grant, units: int) -> None:
+    def _ask_or_put_aside(self, record: JobRecord, requested: Grant, units: int) -> None:
         offers = self._offers
-        if isinstance(wished, c.GrowJob):
-            if not offers.can_ask() or not self._is_beside(record, wished.shares):
+        if isinstance(requested, c.GrowJob):
+            if not offers.can_ask() or not self._is_beside(record, requested.shares):
                 offers.postpone(record.id, Instant(self._now + NO_ROOM_TO_ASK))
             else:
-                self._ask(record, wished, units)
+                self._ask(record, requested, units)
         elif not offers.can_ask():
             self._put_aside(record)
-        elif not self._is_beside(record, wished.shares):
+        elif not self._is_beside(record, requested.shares):
             offers.put_aside([record.id], crowded=True)
         else:
-            self._ask(record, wished, units)
+            self._ask(record, requested, units)
         offers.restless = True
 
-    def _ask(self, record: JobRecord, wished: Grant, units: int) -> None:
+    def _ask(self, record: JobRecord, requested: Grant, units: int) -> None:
         if not self.calls_filters:
             self._offers.new_pass()
         self.calls_filters = True
-        self._offers.offer(self._cluster, record, wished, units)
-        self._note(wished.shares)
+        self._offers.offer(self._cluster, record, requested, units)
+        self._note(requested.shares)
 
     def _is_beside(self, record: JobRecord, shares: Shares) -> bool:
         """Return whether the grant takes no resources offered to earlier jobs."""
@@ -125,10 +125,10 @@ class _PlanGate:
         offers.put_aside([record.id, *alike])
 
 
-def _extend(cluster: ClusterState, offer: ActivationOffer, wished: Grant) -> None:
+def _extend(cluster: ClusterState, offer: ActivationOffer, requested: Grant) -> None:
     """Keep more for a job for which something is kept: up to its maximum."""
     both = dict(offer.giving.shares)
-    for node, count in wished.shares:
+    for node, count in requested.shares:
         both[node] = both.get(node, 0) + count
     offer.giving = msgspec.structs.replace(offer.giving, shares=tuple(both.items()))
     offer.units = units_of(cluster, cluster.jobs[offer.job], offer.giving)

@@ -106,11 +106,11 @@ class QueueOrder:
         return 1 + sum(self.key(each) < mine for each in queued)
 
 
-def units_of(cluster: ClusterState, record: JobRecord, wished: Grant) -> int:
+def units_of(cluster: ClusterState, record: JobRecord, requested: Grant) -> int:
     """Return how many of its units a job is offered."""
-    option = wished.option if isinstance(wished, c.StartJob) else 0
+    option = requested.option if isinstance(requested, c.StartJob) else 0
     request = cluster.request(record).option(option)
-    return sum(units_in(request, count, cluster.nodes[node].facts) for node, count in wished.shares)
+    return sum(units_in(request, count, cluster.nodes[node].facts) for node, count in requested.shares)
 
 
 def in_line(cluster: ClusterState, record: JobRecord) -> bool:

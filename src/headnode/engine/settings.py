@@ -63,13 +63,13 @@ class Settings:
         text = self.text("ClusterEnvironment")
         return _pairs(text) if text else {}
 
-    def patience(self) -> Seconds:
+    def node_timeout(self) -> Seconds:
         """Return how long a node may be away before its tasks are given up."""
         return Seconds(self.number("HeartbeatInterval") * self.number("InactivityCount"))
 
     def lease(self) -> Seconds:
         """Return how long tasks that may run elsewhere go on where the head is not reached; 0: always."""
-        return Seconds(self.patience() * self.number("NodeLease") / 100)
+        return Seconds(self.node_timeout() * self.number("NodeLease") / 100)
 
     def depth(self) -> int:
         """Return how many waiting jobs may have a reservation."""

@@ -82,7 +82,7 @@ class JobSubmission(SingleTaskOptions, total=False):
 def in_requests(texts: Iterable[str], *, all_or_none: bool) -> Iterator[list[CreateJobRequest]]:
     """Yield job files in requests that the head takes.
 
-    Raises:  BadRequest ``too-many-jobs`` when all or none are wished, and they do not fit into one request.
+    Raises:  BadRequest ``too-many-jobs`` if all or none are requested, and they do not fit into one request.
     """
     request: list[CreateJobRequest] = []
     size = 0

@@ -79,11 +79,11 @@ def after_plan(view: View, plan: Plan) -> list[HeldShares]:
 
     Raises:  PromiseBroken when something given does not fit.
     """
-    held, wished = held_by_running(view), {(demand.job, demand.starts): demand for demand in demands(view)}
+    held, requested = held_by_running(view), {(demand.job, demand.starts): demand for demand in demands(view)}
     there = world(view, held)
     given = [(each, False) for each in plan.grows] + [(each, True) for each in plan.starts]
     for each, starts in given:
-        demand = wished.pop((each.job, starts), None)
+        demand = requested.pop((each.job, starts), None)
         if demand is None:
             broken_unless(False, f"job {each.job} gets more processors, but does not want any")
             return held

@@ -19,12 +19,12 @@ from headnode.core.batch.dialect import (
 )
 from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.slurm import ENDINGS
-from headnode.core.batch.tracked import PHASES, Fact, Files, ForeignPhase, HandOffPatience, HandOffReport
+from headnode.core.batch.tracked import PHASES, Fact, Files, ForeignPhase, HandOffReport, HandOffTimeouts
 from headnode.core.model.errors import Broken
 from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant, Seconds
 
-PATIENCE = HandOffPatience(Seconds(10.0), Seconds(30.0), Seconds(120.0), Seconds(20.0))
+TIMEOUT = HandOffTimeouts(Seconds(10.0), Seconds(30.0), Seconds(120.0), Seconds(20.0))
 KEY = AttemptPlace(1, 1, 1, 1)
 MARK = marker_of("00000000", KEY)
 NOTHING = Files(has_started=False)
@@ -32,7 +32,7 @@ MEASURED = ResourceUsage(2.0, 1.0, 4096)
 
 
 def table_with(*, job: str = "", may_be_there: bool = False) -> HandOffTable:
-    table = HandOffTable("Slurm", PATIENCE)
+    table = HandOffTable("Slurm", TIMEOUT)
     table.add(KEY, MARK, "ada", job=job, may_be_there=may_be_there, now=Instant(0))
     return table
 
@@ -261,7 +261,7 @@ def test_what_was_canceled_there_and_is_gone_is_over_soon(files: Files, kind: st
 
 
 def test_an_empty_answer_is_not_believed_where_there_are_many() -> None:
-    table = HandOffTable("Slurm", PATIENCE)
+    table = HandOffTable("Slurm", TIMEOUT)
     for number in range(1, 5):
         key = AttemptPlace(number, 1, 1, 1)
         table.add(key, marker_of("00000000", key), "ada", job=str(number), may_be_there=True, now=Instant(0))
@@ -327,7 +327,7 @@ def test_a_change_that_fails_is_tried_again_some_times_and_the_reason_is_reporte
     ("held", "is_held", "limit"), [(True, False, 60), (False, True, 60), (False, False, 61)]
 )
 def test_a_change_that_may_have_been_lost_is_made_again(held: bool, is_held: bool, limit: int) -> None:
-    table = HandOffTable("Slurm", PATIENCE)
+    table = HandOffTable("Slurm", TIMEOUT)
     table.add(KEY, MARK, "ada", job="7", may_be_there=True, now=Instant(0), limit=limit)
     table.change(KEY, held=held, limit=limit)
     table.polled(row(ForeignState.WAITING, is_held=is_held, limit=60), Instant(0), Instant(0))
@@ -367,7 +367,7 @@ class Scheduler:
         if fate < 0.15:
             return SubmissionResult("doubtful", message="not there")
         if fate < 0.3:
-            self._late.append((now + self.chance.uniform(0, PATIENCE.settle * 0.8), marker))
+            self._late.append((now + self.chance.uniform(0, TIMEOUT.settle * 0.8), marker))
             return SubmissionResult("doubtful", message="timed out")
         number = self._accept(marker, now)
         lost = fate < 0.5
@@ -447,7 +447,7 @@ class Head:
 
     def new_table(self, now: float) -> HandOffTable:
         """Begin a process that knows what the head knows."""
-        table = HandOffTable("Slurm", PATIENCE)
+        table = HandOffTable("Slurm", TIMEOUT)
         for key in self.keys:
             if key not in self.ended:
                 job, marker = self.ids.get(key, ""), marker_of("00000000", key)
@@ -503,7 +503,7 @@ DAY = 86_400.0
 @pytest.mark.parametrize("behind", [-DAY, -5.0, 5.0, DAY])
 def test_a_clock_there_that_is_wrong_changes_neither_start_nor_length(behind: float) -> None:
     now, began = 1_000_000.0, 999_990.0
-    table = HandOffTable("Slurm", PATIENCE)
+    table = HandOffTable("Slurm", TIMEOUT)
     table.add(KEY, MARK, "ada", job="", may_be_there=False, now=Instant(now - 500))
     table.sent(KEY, Instant(now - 500))
     table.submitted(KEY, SubmissionResult("queued", "7"), Instant(now - 499))
@@ -525,7 +525,7 @@ def test_a_clock_there_that_is_wrong_changes_neither_start_nor_length(behind: fl
 
 
 def test_a_run_of_less_than_a_second_is_not_moved_to_when_it_was_noticed() -> None:
-    table = HandOffTable("Slurm", PATIENCE)
+    table = HandOffTable("Slurm", TIMEOUT)
     table.add(KEY, MARK, "ada", job="", may_be_there=False, now=Instant(1000.7))
     table.sent(KEY, Instant(1000.7))
     table.submitted(KEY, SubmissionResult("queued", "7"), Instant(1000.8))
@@ -537,7 +537,7 @@ def test_a_run_of_less_than_a_second_is_not_moved_to_when_it_was_noticed() -> No
 
 
 def test_an_exit_file_that_says_any_time_does_not_make_a_run_longer_than_it_was_seen() -> None:
-    table = HandOffTable("Slurm", PATIENCE)
+    table = HandOffTable("Slurm", TIMEOUT)
     table.add(KEY, MARK, "ada", job="", may_be_there=False, now=Instant(1000))
     table.sent(KEY, Instant(1000))
     table.submitted(KEY, SubmissionResult("queued", "7"), Instant(1001))

@@ -14,7 +14,7 @@ from headnode.apps.handoff import DIALECTS
 from headnode.core.batch.attempt import ForeignAttempt
 from headnode.core.batch.dialect import AttemptPlace, CommandResult, ForeignAction, marker_of
 from headnode.core.batch.hand_off import HandOffTable
-from headnode.core.batch.tracked import Files, HandOffPatience
+from headnode.core.batch.tracked import Files, HandOffTimeouts
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import NodeNeeds
@@ -178,7 +178,7 @@ def test_every_end_has_its_meaning_and_is_no_end_by_itself(system: ResourceSyste
     for kind, text in ENDS[system].items():
         rows = DIALECTS[system].remembered(CommandResult(0, text.rstrip("\n") + "\n", ""))
         assert rows is not None
-        table = HandOffTable(system.full_name, HandOffPatience())
+        table = HandOffTable(system.full_name, HandOffTimeouts())
         table.add(PLACE, MARKER, "ada", job="7", may_be_there=True, now=Instant(0))
         table.polled(rows, Instant(1), Instant(1))
         news = table.looked({MARKER: Files(has_started=True)}, Instant(500), Instant(500))

@@ -22,7 +22,7 @@ from headnode.core.batch.job_script import (
 )
 from headnode.core.model.resource_system import ResourceSystem
 
-PATIENCE = 20.0  # seconds
+TIMEOUT = 20.0  # seconds
 
 
 def script_in(folder: Path, *argv: str, **fields: object) -> Path:
@@ -35,7 +35,7 @@ def script_in(folder: Path, *argv: str, **fields: object) -> Path:
 def run(path: Path) -> int:
     environment = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "42"}
     done = subprocess.run(
-        ["/bin/sh", path.name], cwd=path.parent, env=environment, timeout=PATIENCE, check=False
+        ["/bin/sh", path.name], cwd=path.parent, env=environment, timeout=TIMEOUT, check=False
     )
     return done.returncode
 
@@ -69,7 +69,7 @@ def test_of_two_scripts_of_one_attempt_one_runs(tmp_path: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(PATIENCE)
+        thread.join(TIMEOUT)
     assert sorted(codes) == [0] + [TAKEN] * 7
     assert (tmp_path / "counted").read_text() == "ran\n"
     assert report(tmp_path).code == 0
@@ -146,7 +146,7 @@ def signaled(folder: Path, *, sent: int, to_all: bool = False, to_group: int | N
         (os.killpg if to_all else os.kill)(running.pid, sent)
         wait_for(folder / "got")
         (folder / "end").touch()
-        assert running.wait(PATIENCE) == 5
+        assert running.wait(TIMEOUT) == 5
     finally:
         if running.poll() is None:
             os.killpg(running.pid, signal.SIGKILL)
@@ -156,7 +156,7 @@ def signaled(folder: Path, *, sent: int, to_all: bool = False, to_group: int | N
 
 
 def wait_for(path: Path) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while not path.exists():
         assert time.monotonic() < until, path
         time.sleep(0.01)
@@ -184,6 +184,6 @@ def test_an_exit_code_is_right_also_if_a_signal_comes_as_the_program_ends(tmp_pa
         running = subprocess.Popen(["/bin/sh", "job.sh"], cwd=tmp_path, start_new_session=True)
         wait_for(tmp_path / "ready")
         os.killpg(running.pid, signal.SIGUSR1)
-        assert running.wait(PATIENCE) == report(tmp_path).code == 3
+        assert running.wait(TIMEOUT) == report(tmp_path).code == 3
         for name in ("ready", "started", EXIT):
             (tmp_path / name).unlink()

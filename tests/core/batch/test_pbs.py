@@ -20,7 +20,7 @@ from headnode.core.batch.dialect import (
 )
 from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.pbs import Pbs
-from headnode.core.batch.tracked import Files, HandOffPatience
+from headnode.core.batch.tracked import Files, HandOffTimeouts
 from headnode.core.model.outcome import ResourceUsage
 from headnode.core.model.quantities import Instant
 
@@ -331,7 +331,7 @@ def test_what_a_status_means_for_a_task(word: str, kind: str) -> None:
     of_job = cells(name) if status == "without a status" else cells("F", **{name: status})
     row = only(answer(FORMS["text"](of_job)))
     assert row.word == word
-    table = HandOffTable("PBS", HandOffPatience())
+    table = HandOffTable("PBS", HandOffTimeouts())
     table.add(PLACE, MARKER, "ada", job="12.head", may_be_there=True, now=Instant(0))
     table.polled({(MARKER, "ada"): row}, Instant(1), Instant(1))
     news = table.looked({MARKER: Files(has_started=True)}, Instant(500), Instant(500))
@@ -341,7 +341,7 @@ def test_what_a_status_means_for_a_task(word: str, kind: str) -> None:
 
 @pytest.mark.parametrize("word", ["C without a status", "F"])
 def test_a_signal_of_the_exit_file_is_believed_where_pbs_says_nothing_else(word: str) -> None:
-    table = HandOffTable("PBS", HandOffPatience())
+    table = HandOffTable("PBS", HandOffTimeouts())
     table.add(PLACE, MARKER, "ada", job="12.head", may_be_there=True, now=Instant(0))
     of_job = cells("C") if word.startswith("C") else cells("F", Exit_status="137")
     row = only(answer(FORMS["text"](of_job)))

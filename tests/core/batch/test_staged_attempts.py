@@ -5,11 +5,11 @@ import pytest
 from headnode.core.batch.dialect import AttemptPlace, SubmissionResult, marker_of
 from headnode.core.batch.hand_off import HandOffTable
 from headnode.core.batch.staged_files import TransferResult
-from headnode.core.batch.tracked import Files, ForeignPhase, HandOffPatience, HandOffReport
+from headnode.core.batch.tracked import Files, ForeignPhase, HandOffReport, HandOffTimeouts
 from headnode.core.model.outcome import AttemptOutcome, TransferUsage
 from headnode.core.model.quantities import Instant, Seconds
 
-PATIENCE = HandOffPatience(Seconds(10.0), Seconds(30.0), Seconds(120.0), Seconds(20.0))
+TIMEOUT = HandOffTimeouts(Seconds(10.0), Seconds(30.0), Seconds(120.0), Seconds(20.0))
 KEY = AttemptPlace(1, 1, 1, 1)
 MARK = marker_of("00000000", KEY)
 NOTHING = Files(has_started=False)
@@ -19,7 +19,7 @@ NOW = Instant(1)
 
 
 def table_with(*, job: str = "", may_be_there: bool = False, has_results: bool = True) -> HandOffTable:
-    table = HandOffTable("Slurm", PATIENCE)
+    table = HandOffTable("Slurm", TIMEOUT)
     table.add(KEY, MARK, "ada", job=job, may_be_there=may_be_there, now=Instant(0), has_results=has_results)
     return table
 

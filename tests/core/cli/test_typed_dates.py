@@ -64,9 +64,9 @@ def node_drain_options() -> tuple[CliOption, ...]:
 def test_reservations_begin_and_end_in_local_time() -> None:
     options = next(command.options for command in reservation.COMMANDS if command.verb == "new")
     asked = typed("--from", "2026-07-01T08:00", "--to", "2026-12-01", options=options)
-    wished = reservation._wished(asked)
-    assert wished["start"] == parse_date_time("2026-07-01T06:00:00Z")
-    assert wished["end"] == parse_date_time("2026-11-30T23:00:00Z")
+    requested = reservation._requested(asked)
+    assert requested["start"] == parse_date_time("2026-07-01T06:00:00Z")
+    assert requested["end"] == parse_date_time("2026-11-30T23:00:00Z")
 
 
 def test_what_the_head_gets_names_its_zone() -> None:

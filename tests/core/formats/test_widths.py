@@ -1,4 +1,4 @@
-"""The widths of the CCS table are checked when that is wished, and only then."""
+"""The widths of the CCS table are checked when that is requested, and only then."""
 
 import pytest
 

@@ -60,7 +60,9 @@ def test_a_job_leaves_its_reservation_when_it_starts_before_with_less_time(polic
 @EVERY_POLICY
 def test_a_job_that_could_never_run_for_its_own_limit_may_run_for_less(policy: str) -> None:
     own = ReservedTime("night", 0.0, 20 * MINUTE)
-    asked = asks(1, minutes=60, minimum_run_time=Seconds(5 * MINUTE), reservation="night", welcome=("night",))
+    asked = asks(
+        1, minutes=60, minimum_run_time=Seconds(5 * MINUTE), reservation="night", open_reservations=("night",)
+    )
     view = scene([replace(node("a", 1), reserved=(own,))], [], [(9, asked)])
     assert lowered(POLICIES[policy](view)) == {9: 20}
     busy = scene([replace(node("a", 2), reserved=(own,))], [runs(1, asks(2), ("a", 2))], [(9, asked)])

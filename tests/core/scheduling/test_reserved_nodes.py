@@ -24,7 +24,7 @@ WITH_PROMISES = ("conservative", "conservative-replan", "easy")
 
 def inside(minimum: int = 1, minutes: float = INF, name: str = "r", **more: object) -> JobRequest:
     """Return a request for a reservation that lets it in."""
-    return asks(minimum, minutes=minutes, reservation=name, welcome=(name,), **more)
+    return asks(minimum, minutes=minutes, reservation=name, open_reservations=(name,), **more)
 
 
 def breaks_a_reservation(view: View, request: JobRequest, at: float, names: Iterator[str]) -> str:
@@ -33,7 +33,7 @@ def breaks_a_reservation(view: View, request: JobRequest, at: float, names: Iter
     for name in names:
         times = view.nodes[name].reserved
         for time in times:
-            if time.name not in request.welcome and begin < time.ends and time.begins < end:
+            if time.name not in request.open_reservations and begin < time.ends and time.begins < end:
                 return f"{name} in {time.name}"
         if request.reservation and not any(
             time.name == request.reservation
@@ -102,7 +102,7 @@ def test_nobody_is_given_or_promised_what_is_kept_for_others_in_any_small_world(
             (4, inside(2, second)),
             (5, asks(1, 3, minutes=second)),
             (6, inside(1, 5), 3000),
-            (7, asks(1, minutes=10, welcome=("r",))),
+            (7, asks(1, minutes=10, open_reservations=("r",))),
         ]
         view = scene(nodes, running, queue)
         plan = POLICIES[policy](view)
@@ -135,7 +135,7 @@ def test_a_job_alone_starts_or_is_promised_the_first_instant_that_there_is_in_an
             asks(wide, minutes=minutes, exclusive=True),
             inside(wide, minutes, "r"),
             inside(wide, minutes, "s"),
-            asks(wide, minutes=minutes, welcome=("r", "s")),
+            asks(wide, minutes=minutes, open_reservations=("r", "s")),
         ][kind]
         view = scene(nodes, running, [(3, request)])
         plan = POLICIES[policy](view)
@@ -181,7 +181,7 @@ def test_both_lines_keep_their_promises_where_they_could_take_each_other_s_nodes
     nodes = [node("a", 2, kept=[kept_for("r", -1, 600)]), node("b", 2)]
     running = [runs(1, inside(1), ("a", 1), minutes_left=30), runs(2, asks(2), ("b", 2), minutes_left=60)]
     for minutes, starts in ((30, [4]), (31, [])):
-        queue = [(3, inside(2, 30)), (4, asks(1, minutes=minutes, welcome=("r",)))]
+        queue = [(3, inside(2, 30)), (4, asks(1, minutes=minutes, open_reservations=("r",)))]
         assert started(POLICIES[policy](scene(nodes, running, queue))) == starts, minutes
 
 

@@ -21,8 +21,8 @@ from .scenes import INF, MINUTE, asks, node
 SPANS = (0.5, 1, 2, 5, 7, 10, 10.5, INF)
 REQUESTS = [
     *(asks(1, minutes=span) for span in SPANS),
-    *(asks(1, minutes=span, welcome=("r",)) for span in SPANS),
-    *(asks(1, minutes=span, welcome=("r",), reservation="r") for span in SPANS),
+    *(asks(1, minutes=span, open_reservations=("r",)) for span in SPANS),
+    *(asks(1, minutes=span, open_reservations=("r",), reservation="r") for span in SPANS),
     *(asks(2, minutes=span, memory=4, requested_nodes=("n1", "n2", "n3")) for span in (1, 5)),
 ]
 

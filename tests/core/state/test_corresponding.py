@@ -25,7 +25,7 @@ def array(first: int, last: int, step: int = 1) -> TaskSpec:
     return TaskSpec(command="x", kind=TaskType.SWEEP, start=first, end=last, increment=step, rerunnable=True)
 
 
-def fates(world: World, *jobs: JobId) -> dict[int, ParentOutcome]:
+def outcomes(world: World, *jobs: JobId) -> dict[int, ParentOutcome]:
     """Return what became of jobs that are over, as the server passes it."""
     return {
         job: ParentOutcome(record.state, started=True, skipped=record.skipped, sweeps=sweeps_of(record))
@@ -36,7 +36,7 @@ def fates(world: World, *jobs: JobId) -> dict[int, ParentOutcome]:
 
 def follow(world: World, task: TaskSpec, *parents: JobId) -> JobId:
     spec = JobSpec(tasks=(task,), after_corresponding=parents)
-    events = world.do(CreateJob(by=ROOT, spec=spec, submit=True, parents=fates(world, *parents)))
+    events = world.do(CreateJob(by=ROOT, spec=spec, submit=True, parents=outcomes(world, *parents)))
     return events[0].job  # type: ignore[attr-defined]
 
 
@@ -216,7 +216,7 @@ def test_an_ended_follower_that_is_requeued_waits_again_for_what_has_not_finishe
     world.end(second, 1, 1, exit_code=1)
     world.do(StopJob(by=ROOT, job=second, outcome="canceled"))
     archived = world.archived(second)
-    world.do(RequeueJob(by=ROOT, job=second, archived=archived, parents=fates(world, first)))
+    world.do(RequeueJob(by=ROOT, job=second, archived=archived, parents=outcomes(world, first)))
     assert numbers(world, second) == [1]
     world.end(first, 1, 2)
     assert numbers(world, second) == [1, 2]

@@ -36,7 +36,7 @@ def array(last: int) -> TaskSpec:
     return TaskSpec(command="x", kind=TaskType.SWEEP, start=1, end=last, rerunnable=True)
 
 
-def fates(world: World, spec: JobSpec, *jobs: JobId) -> dict[int, ParentOutcome]:
+def outcomes(world: World, spec: JobSpec, *jobs: JobId) -> dict[int, ParentOutcome]:
     """Return what became of jobs that are over, as the server passes it."""
     over = {job: world.archived(job) for job in jobs}
     return {job: outcome_of(one, elements_of(spec, job)) for job, one in over.items() if one is not None}
@@ -44,7 +44,7 @@ def fates(world: World, spec: JobSpec, *jobs: JobId) -> dict[int, ParentOutcome]
 
 def depend(world: World, *ones: JobDependency, **options: object) -> JobId:
     spec = JobSpec(tasks=(TASK,), dependencies=ones, **options)
-    parents = fates(world, spec, *(JobId(one.job) for one in ones))
+    parents = outcomes(world, spec, *(JobId(one.job) for one in ones))
     events = world.do(CreateJob(by=ROOT, spec=spec, submit=True, parents=parents))
     return events[0].job  # type: ignore[attr-defined]
 
@@ -316,7 +316,7 @@ def test_the_dependencies_of_a_waiting_job_change_and_a_circle_is_refused() -> N
 
     def change(job: JobId, **options: object) -> None:
         spec = JobSpec(tasks=(TASK,), **options)
-        gone = fates(world, spec, array_job, other)
+        gone = outcomes(world, spec, array_job, other)
         world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=tuple(options), parents=gone))
 
     change(child, parents=(), dependencies=(JobDependency(array_job, element=1),))

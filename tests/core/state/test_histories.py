@@ -148,7 +148,7 @@ class Player:
         count = self.random.choice((0, 0, 0, 1))
         return tuple(self.random.sample(self.known, min(len(self.known), count)))
 
-    def fates(self, *specs: JobSpec) -> dict[int, ParentOutcome]:
+    def outcomes(self, *specs: JobSpec) -> dict[int, ParentOutcome]:
         named = {parent for spec in specs for parent in parents(spec)}
         numbers = {p: {n for spec in specs for n in elements_of(spec, p)} for p in named}
         return {p: outcome_of(a, numbers[p]) for p in named if (a := self.world.archived(JobId(p)))}
@@ -162,7 +162,9 @@ class Player:
     def submit(self) -> None:
         spec = self.spec()
         submit = self.random.random() < 0.9
-        events = self.world.do(CreateJob(by=self.user(), spec=spec, submit=submit, parents=self.fates(spec)))
+        events = self.world.do(
+            CreateJob(by=self.user(), spec=spec, submit=submit, parents=self.outcomes(spec))
+        )
         self.known.append(events[0].job)  # type: ignore[attr-defined]
 
     def submit_several(self) -> None:
@@ -176,7 +178,11 @@ class Player:
             if parent < child and r.random() < 0.3
         )
         command = CreateJobs(
-            by=self.user(), specs=specs, links=links, submit=r.random() < 0.9, parents=self.fates(*specs)
+            by=self.user(),
+            specs=specs,
+            links=links,
+            submit=r.random() < 0.9,
+            parents=self.outcomes(*specs),
         )
         self.known += [event.job for event in self.world.do(command) if isinstance(event, JobCreated)]
 
@@ -236,8 +242,8 @@ class Player:
         job = self.job()
         archived = self.world.archived(job) if job not in self.world.cluster.jobs else None
         skipped = self.skipped_for(archived)
-        fates = self.fates(*(decode_spec(one.spec) for one in (archived, *skipped) if one is not None))
-        command = RequeueJob(by=self.user(), job=job, archived=archived, parents=fates, skipped=skipped)
+        outcomes = self.outcomes(*(decode_spec(one.spec) for one in (archived, *skipped) if one is not None))
+        command = RequeueJob(by=self.user(), job=job, archived=archived, parents=outcomes, skipped=skipped)
         self.world.do(command)
 
     def skipped_for(self, record: JobRecord | None) -> tuple[JobRecord, ...]:
@@ -280,7 +286,7 @@ class Player:
             fields=(field,),
             archived=archived,
             users=known,
-            parents=self.fates(*(decode_spec(one.spec) for one in skipped)),
+            parents=self.outcomes(*(decode_spec(one.spec) for one in skipped)),
             skipped=skipped,
         )
         self.world.do(change)

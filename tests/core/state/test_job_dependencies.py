@@ -99,18 +99,18 @@ NEVER = {
 
 def expected(links: Sequence[DependencyLink], ways: Sequence[str]) -> list[str]:
     """Return what becomes of each job, by the tables above alone."""
-    fates: list[str] = []
+    outcomes: list[str] = []
     for number, way in enumerate(ways):
-        waits = [(link.condition, fates[link.parent]) for link in links if link.child == number]
+        waits = [(link.condition, outcomes[link.parent]) for link in links if link.child == number]
         if way == "is dropped":
-            fates.append("dropped")
-        elif any(fate in NEVER[wanted] for wanted, fate in waits):
-            fates.append("skipped")
-        elif all(fate in MET[wanted] for wanted, fate in waits):
-            fates.append(BECOMES[way])
+            outcomes.append("dropped")
+        elif any(outcome in NEVER[wanted] for wanted, outcome in waits):
+            outcomes.append("skipped")
+        elif all(outcome in MET[wanted] for wanted, outcome in waits):
+            outcomes.append(BECOMES[way])
         else:
-            fates.append("waiting")
-    return fates
+            outcomes.append("waiting")
+    return outcomes
 
 
 def what_became(record: JobRecord) -> str:
@@ -234,9 +234,9 @@ def test_a_child_that_has_started_goes_on_when_its_parent_runs_again() -> None:
 
 def test_a_skipped_job_cannot_run_again_as_long_as_its_condition_is_lost() -> None:
     world = live_through((DependencyLink(1, 0, FAILURE),), ("finishes",) * 3)
-    fates = {A: outcome_of(world.record(A))}
+    outcomes = {A: outcome_of(world.record(A))}
     with pytest.raises(WrongState, match=r"it waits for job 1 to fail \(OnFailure\), and job 1 finished"):
-        world.do(RequeueJob(by=ROOT, job=B, archived=world.archived(B), parents=fates))
+        world.do(RequeueJob(by=ROOT, job=B, archived=world.archived(B), parents=outcomes))
 
 
 def test_a_child_that_was_put_back_into_the_queue_while_it_ran_waits_for_nobody() -> None:
@@ -302,7 +302,7 @@ def skipped_for(world: World, job: JobId) -> tuple[JobRecord, ...]:
     return tuple(found.values())
 
 
-def fates(world: World) -> dict[int, ParentOutcome]:
+def outcomes(world: World) -> dict[int, ParentOutcome]:
     """Return what became of all jobs that are over."""
     over = (world.archived(JobId(job)) for job in range(1, world.cluster.next_job))
     return {one.id: outcome_of(one) for one in over if one is not None}
@@ -314,7 +314,7 @@ def requeue(world: World, job: JobId) -> None:
             by=ROOT,
             job=job,
             archived=world.archived(job),
-            parents=fates(world),
+            parents=outcomes(world),
             skipped=skipped_for(world, job),
         )
     )
@@ -329,7 +329,7 @@ def change(world: World, job: JobId, spec: JobSpec, *fields: str) -> None:
             spec=spec,
             fields=fields,
             archived=world.archived(job),
-            parents=fates(world),
+            parents=outcomes(world),
             skipped=skipped_for(world, job),
         )
     )
@@ -362,7 +362,7 @@ def test_what_another_parent_has_decided_too_stays_canceled_until_that_runs_agai
     requeue(world, A)
     assert what_became(world.record(C)) == "skipped"
     requeue(world, B)
-    world.do(RequeueJob(by=ROOT, job=C, archived=world.archived(C), parents=fates(world)))
+    world.do(RequeueJob(by=ROOT, job=C, archived=world.archived(C), parents=outcomes(world)))
     assert world.record(C).waits_for == (A, B)
 
 
@@ -393,14 +393,14 @@ def test_what_is_true_already_is_not_waited_for_and_what_is_lost_is_refused() ->
     good, bad = world.submit(TASK), world.submit(TASK)
     end(world, good, "finishes")
     end(world, bad, "fails")
-    fates = {job: outcome_of(world.record(job)) for job in (good, bad)}
+    outcomes = {job: outcome_of(world.record(job)) for job in (good, bad)}
     allowed = {
         good: {SUCCESS: (), EXIT: (), START: (), CORRESPONDING: ()},
         bad: {FAILURE: (), EXIT: (), START: ()},
     }
     for parent, wanted in product((good, bad), Condition):
         spec = JobSpec(tasks=(TASK,), **{DEPENDENCY_FIELDS[wanted]: (parent,)})
-        command = CreateJob(by=ADA, spec=spec, submit=True, parents=fates)
+        command = CreateJob(by=ADA, spec=spec, submit=True, parents=outcomes)
         if wanted in allowed[parent]:
             submitted = next(e for e in world.do(command) if isinstance(e, JobSubmitted))
             assert submitted.waits_for == allowed[parent][wanted]
@@ -518,7 +518,9 @@ def test_every_condition_says_of_every_end_whether_it_has_come_true() -> None:
     world = live_through((DependencyLink(1, 0, FAILURE),), ("finishes", "finishes", "fails"))
     finished, skipped, failed = (outcome_of(world.record(job)) for job in (A, B, C))
     table = {
-        wanted: [dependency_state(JobDependency(A, wanted), fate) for fate in (finished, failed, skipped)]
+        wanted: [
+            dependency_state(JobDependency(A, wanted), outcome) for outcome in (finished, failed, skipped)
+        ]
         for wanted in Condition
     }
     met, never = DependencyState.MET, DependencyState.NEVER

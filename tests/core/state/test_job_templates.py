@@ -89,13 +89,15 @@ def test_what_is_read_only_stays_as_it_is() -> None:
         )
 
 
-@pytest.mark.parametrize("wished", [(), ("a",), ("b", "a"), ("c",), ("a", "c")])
-def test_of_several_values_all_are_allowed_ones_and_the_required_are_there(wished: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("requested", [(), ("a",), ("b", "a"), ("c",), ("a", "c")])
+def test_of_several_values_all_are_allowed_ones_and_the_required_are_there(
+    requested: tuple[str, ...],
+) -> None:
     groups = stated_fields("node_groups", ("a",)), stated_fields("node_groups", ("b",))
-    spec = JobSpec(template="solver", node_groups=wished)
+    spec = JobSpec(template="solver", node_groups=requested)
     allowed = template(TemplateRule(field="node_groups", allowed=groups))
     required = template(TemplateRule(field="node_groups", required=stated_fields("node_groups", ("a",))))
-    for rules, fits in ((allowed, "c" not in wished), (required, "a" in wished)):
+    for rules, fits in ((allowed, "c" not in requested), (required, "a" in requested)):
         if fits:
             assert made(spec, rules) == spec
         else:

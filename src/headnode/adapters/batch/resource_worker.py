@@ -37,7 +37,7 @@ from headnode.core.batch.dialect import (
     SubmissionResult,
 )
 from headnode.core.batch.hand_off import HandOffTable
-from headnode.core.batch.tracked import ForeignPhase, HandOffPatience, HandOffReport, TrackedAttempt, by_owner
+from headnode.core.batch.tracked import ForeignPhase, HandOffReport, HandOffTimeouts, TrackedAttempt, by_owner
 from headnode.core.model.quantities import Instant, Seconds
 from headnode.core.model.resource import BatchResource
 
@@ -67,9 +67,9 @@ class ResourceWorker:
     def __init__(
         self, resource: BatchResource, dialect: Dialect, on_reports: News, transfers: TransferQueue
     ) -> None:
-        self._resource, self._dialect, self._news = resource, dialect, on_reports
+        self._resource, self._dialect, self._changed = resource, dialect, on_reports
         self.system = dialect.system
-        self._table = HandOffTable(dialect.system.full_name, _patience(resource))
+        self._table = HandOffTable(dialect.system.full_name, _timeout(resource))
         self._orders: dict[AttemptPlace, HandOffOrder] = {}
         self._inbox: queue.SimpleQueue[Callable[[Instant], None]] = queue.SimpleQueue()
         self._staging = AttemptStaging(self._table, self._orders, transfers, self._inbox.put, self._report)
@@ -90,7 +90,7 @@ class ResourceWorker:
         """The resource is to be asked as this says."""
 
         def do(_now: Instant) -> None:
-            self._resource, self._table.patience = resource, _patience(resource)
+            self._resource, self._table.timeout = resource, _timeout(resource)
 
         self._inbox.put(do)
 
@@ -207,7 +207,7 @@ class ResourceWorker:
 
     def _report(self, reports: Sequence[HandOffReport]) -> None:
         if reports:
-            self._news(reports, None)
+            self._changed(reports, None)
 
     def _run(
         self, account: CommandUser, argv: Sequence[str], stdin: bytes = b"", seconds: float = 0.0
@@ -324,7 +324,7 @@ class ResourceWorker:
             self._next_poll = time.monotonic() + max(self._resource.poll, SLOW * took)
             problem = "" if rows is not None else result.complaint
             status = ResourceStatus(self._resource.key, began, took, len(rows or ()), problem)
-            self._news(self._table.polled(rows, began, now), status)
+            self._changed(self._table.polled(rows, began, now), status)
             self._look()
             if any(each.phase is ForeignPhase.DOUBTFUL for each in self._table.attempts.values()):
                 wait = max(1.0, self._resource.settle / 3)
@@ -385,6 +385,6 @@ def _end_if_failed(future: "Future[None]") -> None:
         threading.excepthook(threading.ExceptHookArgs((type(error), error, error.__traceback__, None)))
 
 
-def _patience(resource: BatchResource) -> HandOffPatience:
+def _timeout(resource: BatchResource) -> HandOffTimeouts:
     exit_file = Seconds(min(MAX_EXIT_FILE, max(1.0, resource.lost_after / 5)))
-    return HandOffPatience(resource.poll, resource.settle, resource.lost_after, exit_file)
+    return HandOffTimeouts(resource.poll, resource.settle, resource.lost_after, exit_file)

@@ -159,7 +159,7 @@ def is_agent_locked(directory: Path) -> bool:
 _AGENT_SETTINGS = "settings.json"
 
 
-def agent_settings(directory: Path, wished: Mapping[str, str | None]) -> dict[str, str]:
+def agent_settings(directory: Path, requested: Mapping[str, str | None]) -> dict[str, str]:
     """Return the settings of an agent: each as given now, else as at its last start; "" ends that.
 
     An agent that is started again without a word, as at boot, must not turn its node into another one.
@@ -176,8 +176,8 @@ def agent_settings(directory: Path, wished: Mapping[str, str | None]) -> dict[st
             what=f"the file {str(file)!r} does not have the settings of the agent",
             fix="remove it, and give them again: hn agent --processors N",
         ) from None
-    new = {name: value for name, value in wished.items() if value is not None}
-    settings = {name: value for name, value in (before | new).items() if value and name in wished}
+    new = {name: value for name, value in requested.items() if value is not None}
+    settings = {name: value for name, value in (before | new).items() if value and name in requested}
     if settings != before:
         written = file.with_suffix(".new")
         written.write_bytes(msgspec.json.encode(settings))
@@ -188,14 +188,14 @@ def agent_settings(directory: Path, wished: Mapping[str, str | None]) -> dict[st
 _NODES_HERE = "nodes-here"
 
 
-def cluster_name(state: Path, wished: str) -> str:
+def cluster_name(state: Path, requested: str) -> str:
     """Return the name of the cluster: as given now, else as at its last start, else the name of the machine.
 
     Raises:  OSError when the request cannot be remembered.
     """
     remembered = state / "name"
-    if wished:
-        remembered.write_text(wished + "\n", encoding="utf-8")
+    if requested:
+        remembered.write_text(requested + "\n", encoding="utf-8")
     name = remembered.read_text(encoding="utf-8").strip() if remembered.exists() else ""
     return name or socket.gethostname()
 
@@ -203,8 +203,8 @@ def cluster_name(state: Path, wished: str) -> str:
 def nodes_here(state: Path, nodes: int | None, processors: int | None) -> tuple[int, int | None]:
     """Return how many nodes run on this machine, and the processors of each; None: all that it has.
 
-    They are as wished now, else as they were wished last: a head that is started again without a word must
-    find the nodes on which its tasks run.  Who wishes one of the two does not get the other of last time.
+    They are those of this request, else of the last one: a head that is started again without a word must
+    find the nodes on which its tasks run.  A request for one of the two does not get the other of last time.
     Raises:  OSError when the request cannot be remembered; BadRequest ``nodes-here`` if it was changed.
     """
     if nodes is not None or processors is not None:
@@ -240,26 +240,26 @@ NO_LONGER = "none"
 """What ends what an earlier start of the head began: listening, a gateway."""
 
 
-def address_to_listen_at(state: Path, wished: str) -> str:
+def address_to_listen_at(state: Path, requested: str) -> str:
     """Return where to listen: as given now, else as at its last start; empty: nowhere.
 
     Raises:  OSError when the request cannot be remembered.
     """
-    return remembered_word(state / "listen", wished)
+    return remembered_word(state / "listen", requested)
 
 
 GATEWAY_USER = "gateway-user"  # the file that has the account whose gateway may speak for other users
 
 
-def remembered_word(file: Path, wished: str) -> str:
+def remembered_word(file: Path, requested: str) -> str:
     """Return an option of the head: as given now, else as at its last start, which is in a file.
 
     Raises:  OSError when the request cannot be remembered.
     """
-    if wished.casefold() == NO_LONGER:
+    if requested.casefold() == NO_LONGER:
         file.unlink(missing_ok=True)
         return ""
-    if wished:
-        file.write_text(wished + "\n", encoding="utf-8")
-        return wished
+    if requested:
+        file.write_text(requested + "\n", encoding="utf-8")
+        return requested
     return file.read_text(encoding="utf-8").strip() if file.exists() else ""

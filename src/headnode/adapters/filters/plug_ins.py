@@ -112,10 +112,10 @@ class PlugIn:
         async with self._turn:
             await self._end(TO_UNLOAD)
 
-    async def _end(self, patience: float = 0.0) -> int | None:
+    async def _end(self, timeout: float = 0.0) -> int | None:
         """End the worker, and all that it has started."""
         self._ready = False
-        return await self._service.end(patience)
+        return await self._service.end(timeout)
 
 
 def _read_answer(message: bytes) -> tuple[int, dict[str, Any]]:

@@ -66,7 +66,7 @@ create table if not exists purged_events (first integer primary key, last intege
 """
 """Tables that journals of version 0.2 do not have; that version does not look at them."""
 
-_LOCK_PATIENCE: Final = 0.5  # seconds
+_LOCK_TIMEOUT: Final = 0.5  # seconds
 
 
 def connect(path: Path, *, may_create: bool = True) -> sqlite3.Connection:
@@ -81,7 +81,7 @@ def connect(path: Path, *, may_create: bool = True) -> sqlite3.Connection:
     if not may_create and not path.exists():
         raise missing(path)
     path.touch(mode=0o600)
-    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_LOCK_PATIENCE)
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=_LOCK_TIMEOUT)
     try:
         _settle(database, path, may_create=may_create)
     except BaseException as error:

@@ -41,7 +41,7 @@ from headnode.core.state.join import AdmitNode, AdmitStandby
 log = logging.getLogger("headnode.nodes")
 strangers = logging.getLogger("headnode.strangers")
 
-PATIENCE = float(GREETING_TIME.most)  # seconds that a stranger has for all it wants to say
+TIMEOUT = float(GREETING_TIME.most)  # seconds that a stranger has for all it wants to say
 
 ServeNode = Callable[[asyncio.StreamReader, asyncio.StreamWriter, str, str], Awaitable[None]]
 """Serves a node that showed its certificate: its name and the digest of its key."""
@@ -151,14 +151,14 @@ class JoinDoor:
 
     async def _answer_former_head(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Tell a head that looks for its standby here that this is a head, and since which takeover."""
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             if await read_frame(reader, MAX_GREETING) is not None:
                 writer.write(frame(encode_message(IsHead(self._cluster.term(), self._cluster.address()))))
                 await writer.drain()
 
     async def _receive(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of a peer without a certificate, for at most `PATIENCE` seconds."""
-        async with asyncio.timeout(PATIENCE):
+        """Answer the requests of a peer without a certificate, for at most `TIMEOUT` seconds."""
+        async with asyncio.timeout(TIMEOUT):
             while (data := await read_frame(reader, MAX_GREETING)) is not None:
                 writer.write(frame(_encode(await self._answer(_read(data)))))
                 await writer.drain()

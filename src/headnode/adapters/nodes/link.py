@@ -73,7 +73,7 @@ log = logging.getLogger("headnode.nodes")
 MAX_TRANSFERS = 100_000  # of a node whose progress is remembered
 
 TRIAL = 5.0  # seconds that an agent has to look at a program
-PATIENCE = 15.0  # seconds that an agent has for its first message, and for an answer
+TIMEOUT = 15.0  # seconds that an agent has for its first message, and for an answer
 MAX_UNREAD = 2 * MAX_MESSAGE  # bytes that wait for a node that does not read
 
 Question = ReadOutput | ReadFile | ListOutput | CheckProgram | SendSignal | MeasureJob
@@ -261,11 +261,11 @@ class NodeLink:
         answer = await self._answer_to(MeasureJob(self._asked, job))
         return answer.usage if isinstance(answer, JobMeasured) else ()
 
-    async def _answer_to(self, question: Question, patience: float = PATIENCE) -> Answer:
+    async def _answer_to(self, question: Question, timeout: float = TIMEOUT) -> Answer:
         answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._answers[question.number] = answer
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 self.send(question)
                 return await answer
         except TimeoutError:
@@ -334,7 +334,7 @@ class Handshake:
         Who shows a certificate and is no node of ours, or not yet, may only say little.
         """
         if peer is None:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return await read_frame(reader, MAX_REPORT)
         before = self._arriving.get(peer.node)
         if before is not None:
@@ -343,7 +343,7 @@ class Handshake:
         node = self._cluster().nodes.get(peer.node)
         is_in = node is not None and node.key == peer.key and node.state is not NodeState.PENDING
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return await read_frame(reader, MAX_REPORT if is_in else MAX_GREETING)
         finally:
             if self._arriving.get(peer.node) is writer:

@@ -38,7 +38,7 @@ from headnode.core.model.node import NodeFacts
 DEFAULT_PORT = 5817
 _BETWEEN_COMPLAINTS = 300.0  # seconds
 _MAX_REASON = 200  # characters
-_PATIENCE = 30.0  # seconds that the head has for each answer
+_TIMEOUT = 30.0  # seconds that the head has for each answer
 
 _encode = msgspec.msgpack.Encoder().encode
 _decoder: msgspec.msgpack.Decoder[ToStranger] = msgspec.msgpack.Decoder(ToStranger)
@@ -267,7 +267,7 @@ async def ask_to_be_standby(invitation: Invitation, authority: Path, question: J
 @contextlib.asynccontextmanager
 async def _conversation(streams: Streams) -> AsyncIterator[Streams]:
     try:
-        async with asyncio.timeout(_PATIENCE):
+        async with asyncio.timeout(_TIMEOUT):
             yield streams
     finally:
         streams[1].close()

@@ -19,7 +19,7 @@ log = logging.getLogger("headnode.nodes")
 
 AGAIN = 1.0  # seconds between two tries
 MAX_HELD = 10_000  # reports; more are not held: nodes say again what was not acknowledged
-PATIENCE = 12.0  # seconds for a report that a client waits for; an agent waits for 15
+TIMEOUT = 12.0  # seconds for a report that a client waits for; an agent waits for 15
 
 Tell = Callable[[c.Command, Callable[[object], None]], None]
 """Give a command to the engine; when it is durable the function is called with its events, or with what
@@ -82,12 +82,12 @@ class ReportQueue:
 
         self.give(command, then)
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 await durable
         except TimeoutError:
             raise Unavailable(
                 code="journal-waits",
-                what=f"the journal could not write for {PATIENCE:.0f} s",
+                what=f"the journal could not write for {TIMEOUT:.0f} s",
                 fix="see the log of the head",
             ) from None
 

@@ -86,7 +86,7 @@ def document(notice: Notice) -> dict[str, Any]:
     return {"text": subject(notice), **msgspec.to_builtins(notice)}
 
 
-PATIENCE = 20.0  # seconds for each piece of an answer of a server
+TIMEOUT = 20.0  # seconds for each piece of an answer of a server
 MAX_DELIVERY = 60.0  # seconds for the whole; less than the head's patience with this process
 _TRY_AGAIN = {408, 425, 429}  # of the answers 400 to 499 of a web server
 
@@ -186,7 +186,7 @@ def _judged(error: Exception) -> Became:
 class _Mail(smtplib.SMTP):
     def __init__(self, host: str, port: int, connections: _Connections) -> None:
         self._connections = connections
-        super().__init__(host, port, timeout=PATIENCE)
+        super().__init__(host, port, timeout=TIMEOUT)
 
     def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
         return self._connections.connect((host, port), timeout, self.source_address)
@@ -276,7 +276,7 @@ def post_document(address: str, body: bytes, headers: Mapping[str, str]) -> tupl
     try:
         with _limited() as connections:
             opener = urllib.request.build_opener(_NoDetours, _Plain(connections), _Secure(connections))
-            with opener.open(request, timeout=PATIENCE):
+            with opener.open(request, timeout=TIMEOUT):
                 return "brought", ""
     except urllib.error.HTTPError as error:
         with error:

@@ -16,7 +16,7 @@ from headnode.adapters.files.opening import open_named
 from headnode.adapters.wire.child_end import messages, parent_channel
 from headnode.adapters.wire.frame_codec import frame
 
-PATIENCE = 5.0  # seconds for one file
+TIMEOUT = 5.0  # seconds for one file
 TAIL = 1 << 22  # bytes of the end of a log; after a restart, events are looked for there
 _CANNOT_SAY = 255
 
@@ -67,7 +67,7 @@ def carry_out(order: EventLogOrder) -> int:
         finally:
             os._exit(status)
     with open(os.pidfd_open(child), "rb", closefd=True) as ended:  # noqa: PTH123
-        if not select.select([ended], [], [], PATIENCE)[0]:
+        if not select.select([ended], [], [], TIMEOUT)[0]:
             os.kill(child, signal.SIGKILL)
             return errno.ETIMEDOUT
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

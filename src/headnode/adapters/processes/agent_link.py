@@ -152,9 +152,9 @@ class AgentLink:
             self._socket.close()
             self._socket, self.up, self.descriptor = None, False, -1
 
-    def finish(self, patience: float) -> None:
-        """Send all that waits, for at most `patience` seconds, and hang up."""
-        until = time.monotonic() + patience
+    def finish(self, timeout: float) -> None:
+        """Send all that waits, for at most `timeout` seconds, and hang up."""
+        until = time.monotonic() + timeout
         while self._socket is not None and self._unsaid and time.monotonic() < until:
             select.select([], [self._socket], [], 0.1)
             self.flush()

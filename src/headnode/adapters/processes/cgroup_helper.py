@@ -196,7 +196,7 @@ def run_cgroup_helper(channel: socket.socket, marker: str, hierarchies: Hierarch
 
 SHARE = 0.02  # of the time, at most, goes into groups that are made only to measure
 SAVED = 0.02  # seconds: what may be spent at once, after a while without
-_PATIENCE = 5.0  # seconds for an answer of the helper
+_TIMEOUT = 5.0  # seconds for an answer of the helper
 _MAX_FILES = 8
 _KB = 1024
 _KILLS = {"v1": "memory.oom_control", "v2": "memory.events"}
@@ -291,7 +291,7 @@ class TaskCgroups:
     """Asks the cgroup helper."""
 
     def __init__(self, helper: socket.socket, marker: str, hierarchies: Hierarchies) -> None:
-        helper.settimeout(_PATIENCE)
+        helper.settimeout(_TIMEOUT)
         self._helper, self._found = helper, hierarchies
         self._outer = {key: place / cgroups.name_of(marker) for key, place in hierarchies.controllers.items()}
         if hierarchies.version == "v2":

@@ -226,12 +226,12 @@ def exists(marker: str) -> bool:
     return any(group.exists() for group in own_groups(marker))
 
 
-def end(marker: str, patience: float) -> bool:
+def end(marker: str, timeout: float) -> bool:
     """Kill all in the groups and remove them; True when they are gone, or never were.
 
-    It is tried for `patience` seconds; with 0 once, without sleeping.
+    It is tried for `timeout` seconds; with 0 once, without sleeping.
     """
-    until = time.monotonic() + patience
+    until = time.monotonic() + timeout
     groups = [group for group in own_groups(marker) if not remove(group)]  # mostly nothing is in them
     while groups:
         for group in groups:

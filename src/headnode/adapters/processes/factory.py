@@ -17,7 +17,7 @@ from headnode.adapters.processes.program_start import close_all, receive_files
 from headnode.core.model.errors import NotFound, Unavailable
 
 _MAX_MESSAGE = 65536  # bytes
-_PATIENCE = 10.0  # seconds that opening a file may take
+_TIMEOUT = 10.0  # seconds that opening a file may take
 MAX_LOSSES = 10  # factories that an order may lose: more, and it is a fault of the node
 
 
@@ -98,14 +98,14 @@ class ShepherdFactory:
         order = OpeningOrder(self._orders, path, uid, gid)
         self._opening[order.number] = answer
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 self._unsent.append(msgspec.json.encode(order))
                 self._send(channel)
                 return await answer
         except TimeoutError:
             raise Unavailable(
                 code="factory",
-                what=f"{path!r} was not opened within {_PATIENCE:.0f} s",
+                what=f"{path!r} was not opened within {_TIMEOUT:.0f} s",
                 fix="see the log of the agent on that node",
             ) from None
         finally:

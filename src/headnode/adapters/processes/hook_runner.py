@@ -21,7 +21,7 @@ class HookOrder:
     def __init__(self, data: bytes) -> None:
         fields = data.split(_END)[:-1]
         self.outcome = os.fsdecode(fields[0])
-        self.patience, self.most, self.question = float(fields[1]), int(fields[2]), fields[3]
+        self.timeout, self.most, self.question = float(fields[1]), int(fields[2]), fields[3]
         count = int(fields[4])
         self.argv, variables = fields[5 : 5 + count], fields[5 + count :]
         self.environment = dict(each.split(b"=", 1) for each in variables)
@@ -69,7 +69,7 @@ def _run(order: HookOrder) -> tuple[int | None, str, bytes]:
     os.close(read)
     os.close(theirs)
     status, said = _ended(process, ours, output, order)
-    return status, "" if status is not None else f"did not end within {order.patience:g} s", said
+    return status, "" if status is not None else f"did not end within {order.timeout:g} s", said
 
 
 def _ended(process: int, question: int, output: int, order: HookOrder) -> tuple[int | None, bytes]:
@@ -81,7 +81,7 @@ def _ended(process: int, question: int, output: int, order: HookOrder) -> tuple[
     unsaid, said = order.question, b""
     os.set_blocking(question, False)
     os.set_blocking(output, False)
-    until = time.monotonic() + order.patience
+    until = time.monotonic() + order.timeout
     reading, writing, over = [output, ended], [question], False
     while not over and (left := until - time.monotonic()) > 0:
         ready, able, _ = select.select(reading, writing, [], left)

@@ -47,7 +47,7 @@ class RelayedProgram:
                 until = time.monotonic() + _LINGER
         return exit_status(self._status or 0)
 
-    def _poll(self, patience: float) -> list[tuple[int, int]]:
+    def _poll(self, timeout: float) -> list[tuple[int, int]]:
         poller = select.poll()
         listens = select.POLLIN if len(self._unread) < 4 * CHUNK else 0
         poller.register(self._frames.channel, listens | (select.POLLOUT * self._frames.wants_to_send))
@@ -58,7 +58,7 @@ class RelayedProgram:
             wanted[self._stdin] = wanted.get(self._stdin, 0) | select.POLLOUT
         for descriptor, events in wanted.items():
             poller.register(descriptor, events)
-        return poller.poll(None if patience == float("inf") else patience * 1000)
+        return poller.poll(None if timeout == float("inf") else timeout * 1000)
 
     def _attend(self, descriptor: int, event: int) -> bool:
         """Do what an event asks for; return False if the agent or the client is gone."""

@@ -126,7 +126,7 @@ def kill_all_descendants() -> None:
 
 
 _SUSPENSION_TICK = 0.005  # seconds between two looks while something still runs, at least
-_PATIENCE = 10.0  # seconds; a process that cannot be stopped by then runs as another user, and is left alone
+_TIMEOUT = 10.0  # seconds; a process that cannot be stopped by then runs as another user, and is left alone
 _WATCH = 10.0  # seconds between two checks while all is stopped: a process may have been continued
 
 
@@ -183,7 +183,7 @@ class ProcessSuspension:
             self._way = _Signals()
             runs = self._way.stop(mine - spared, set(), picture)
         if runs and not self.still:
-            if began - self._since < _PATIENCE:
+            if began - self._since < _TIMEOUT:
                 self.next_look = began + max(_SUSPENSION_TICK, 4 * (time.monotonic() - began))
                 return False
             print(f"cannot be stopped: {runs}", file=sys.stderr)  # noqa: T201 (the shepherds' log)

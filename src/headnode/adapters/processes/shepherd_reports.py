@@ -37,7 +37,7 @@ class ShepherdReports:
         self._unacknowledged: dict[int, EndedRecord] = {}
         self._just_started: dict[Key, float] = {}
         self._number = 0
-        self._news: list[EndedRecord] = []  # ends that others may wait for
+        self._changed: list[EndedRecord] = []  # ends that others may wait for
         self._told_at, self._pause = 0.0, COALESCE
         self._no_journal, self._journal_retry = "", 0.0  # why it cannot be written, and when to try again
 
@@ -80,7 +80,7 @@ class ShepherdReports:
         self._lines.append(f'["ended",{line[1:]}')
         self._untold.append((record, line))
         self._unacknowledged[record.number] = record
-        self._news.append(record)
+        self._changed.append(record)
 
     def give_back(self, attempts: Iterable[ShepherdAttempt]) -> None:
         """Report that attempts never ran: they wait for one that takes long, or for one that failed."""
@@ -89,8 +89,8 @@ class ShepherdReports:
 
     def settle(self, lanes: Lanes) -> None:
         """Let go on what waited for attempts that are over; give back what should follow a failed one."""
-        while self._news:
-            news, self._news = self._news, []
+        while self._changed:
+            news, self._changed = self._changed, []
             self.give_back(lanes.settle(news))
 
     def starts(self, attempt: ShepherdAttempt) -> None:

@@ -65,12 +65,12 @@ class ProgramResult(msgspec.Struct, frozen=True):
 
 
 async def run_site_program(
-    program: str, name: str, environment: Mapping[str, str], patience: float, most: int
+    program: str, name: str, environment: Mapping[str, str], timeout: float, most: int
 ) -> ProgramResult:
     """Run a program, with its arguments as a shell would read them, as the user of this process.
 
     name:    what it is to a reader of the trouble, such as "the health check"
-    patience:  seconds; one that takes longer is killed with its process group
+    timeout:  seconds; one that takes longer is killed with its process group
     most:      bytes that are kept of standard output and standard error together
     """
     try:
@@ -78,14 +78,14 @@ async def run_site_program(
     except OSError as why:
         return ProgramResult(trouble=f"{name} {program!r} cannot be run: {why.strerror}")
     try:
-        ran = await _run(program, name, environment, patience, (asyncio.subprocess.DEVNULL, output, output))
+        ran = await _run(program, name, environment, timeout, (asyncio.subprocess.DEVNULL, output, output))
     finally:
         output.close()
     return msgspec.structs.replace(ran, output=output.beginning())
 
 
 async def ask_site_program(
-    program: str, name: str, environment: Mapping[str, str], patience: float, most: int, question: bytes
+    program: str, name: str, environment: Mapping[str, str], timeout: float, most: int, question: bytes
 ) -> ProgramResult:
     """Run a program as `run_site_program` does; it reads a question, and its answer is heard apart.
 
@@ -96,7 +96,7 @@ async def ask_site_program(
         with os.fdopen(os.memfd_create("question", os.MFD_CLOEXEC), "w+b") as asked:
             asked.write(question)
             asked.seek(0)  # who does not read it need not
-            ran = await _run(program, name, environment, patience, (asked.fileno(), answer, aside))
+            ran = await _run(program, name, environment, timeout, (asked.fileno(), answer, aside))
     return msgspec.structs.replace(ran, output=answer.beginning(), errors=aside.beginning())
 
 
@@ -104,7 +104,7 @@ async def _run(
     program: str,
     name: str,
     environment: Mapping[str, str],
-    patience: float,
+    timeout: float,
     files: "tuple[int, _Output, _Output]",
 ) -> ProgramResult:
     """Run a program with these as standard input, output and error; say how it ended."""
@@ -119,17 +119,17 @@ async def _run(
             cwd="/", start_new_session=True,
             env={**base_environment(os.geteuid()), **environment},
         )  # fmt: skip
-        status = await _ended(process, patience)
+        status = await _ended(process, timeout)
     except TimeoutError:
-        return ProgramResult(trouble=f"{named} did not end within {patience:g} s")
+        return ProgramResult(trouble=f"{named} did not end within {timeout:g} s")
     except (OSError, ValueError) as why:
         return ProgramResult(trouble=f"{named} cannot be run: {why}")
     return ProgramResult(trouble=how_it_ended(named, status), status=status)
 
 
-async def _ended(process: asyncio.subprocess.Process, patience: float) -> int:
+async def _ended(process: asyncio.subprocess.Process, timeout: float) -> int:
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             return await process.wait()
     finally:
         if process.returncode is None:
@@ -193,14 +193,14 @@ class HookProgram(msgspec.Struct, frozen=True):
     """A program: with its arguments as a shell would read them, and what it finds around it.
 
     name:    what it is to a reader of the trouble, such as "the prolog"
-    patience:  seconds; one that takes longer is killed with its process group
+    timeout:  seconds; one that takes longer is killed with its process group
     question:  what it reads from standard input
     """
 
     program: str
     name: str
     environment: Mapping[str, str]
-    patience: float
+    timeout: float
     question: str = ""
 
 
@@ -287,7 +287,7 @@ def _order(program: HookProgram, outcome: Path) -> bytes:
     variables = [f"{name}={value}" for name, value in around.items()]
     fields = [
         str(outcome),
-        str(program.patience),
+        str(program.timeout),
         str(MAX_SAID),
         program.question,
         str(len(argv)),

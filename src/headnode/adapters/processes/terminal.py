@@ -38,7 +38,7 @@ _UTF8 = 0o40000  # IUTF8: erasing a character erases all its bytes
 _END_OF_FILE = b"\x04"
 _HELD = 64 * 1024  # bytes that a terminal holds, or less
 _GRACE = 5.0  # seconds that a program has to end when its terminal is gone
-_PATIENCE = 300.0  # seconds until a client must have connected to a waiting terminal
+_TIMEOUT = 300.0  # seconds until a client must have connected to a waiting terminal
 _PAUSE = 0.2  # seconds between two attempts to reach the agent
 
 
@@ -129,7 +129,7 @@ def main(folder: str, words: Sequence[str]) -> int:
     """
     come = _first_client(os.open(folder, os.O_PATH | os.O_DIRECTORY))
     if come is None:
-        sys.stderr.write(f"no client connected to the terminal of this job within {_PATIENCE:.0f} s\n")
+        sys.stderr.write(f"no client connected to the terminal of this job within {_TIMEOUT:.0f} s\n")
         return FAILED
     frames, size, typed = come
     argv = [words[0], *words] if words else login_shell(os.environ)
@@ -147,7 +147,7 @@ def main(folder: str, words: Sequence[str]) -> int:
 
 def _first_client(folder: int) -> tuple[Frames, bytes, list[tuple[bytes, bytes]]] | None:
     """Return a connection, the size of its terminal and the input so far; None if no client connected."""
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _TIMEOUT
     while time.monotonic() < until:
         try:
             frames = Frames(dial(folder))

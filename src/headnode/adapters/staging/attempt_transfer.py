@@ -38,7 +38,7 @@ from headnode.adapters.staging.transfer import (
 
 LOG = "transfers"  # in the directory of the attempt
 MAX_LOG = 128 << 20  # bytes: 100,000 paths in two directions have less
-LOCK_PATIENCE = 30.0  # seconds for another process of the attempt to end
+LOCK_TIMEOUT = 30.0  # seconds for another process of the attempt to end
 _LOCK_PAUSE = 0.1
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _OWN_LOG = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -123,7 +123,7 @@ class TransferLog:
         self._read(Path(_BOOT).read_text().strip())
 
     def _lock(self) -> None:
-        until, pause = time.monotonic() + LOCK_PATIENCE, threading.Event()
+        until, pause = time.monotonic() + LOCK_TIMEOUT, threading.Event()
         while True:
             try:
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

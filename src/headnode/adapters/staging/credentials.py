@@ -127,7 +127,7 @@ def _read(path: Path, name: str) -> dict[str, Any]:
     return values
 
 
-_PATIENCE = 60.0  # seconds for agent and head to answer
+_TIMEOUT = 60.0  # seconds for agent and head to answer
 _MAX_ANSWER = 1 << 20  # bytes of an answer
 _LASTING = "no-delegation"  # the code of the refusal that does not pass by itself
 
@@ -143,7 +143,7 @@ def delegated(name: str) -> dict[str, Any] | None:
     path = Path(agent) if agent else Path(state or "", "head.sock")
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(_PATIENCE)
+            connection.settimeout(_TIMEOUT)
             with unix_address(path) as address:
                 connection.connect(address)
             if agent:

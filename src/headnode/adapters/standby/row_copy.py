@@ -76,7 +76,7 @@ class RowCopy:
 
     def __init__(self, state: Path, changed: threading.Condition) -> None:
         """`changed` is notified of changes, and guards what both threads use."""
-        self._state, self._news = state, changed
+        self._state, self._changed = state, changed
         self._pending: dict[tuple[str, Row], _Change] = {}  # by table and key; the oldest change first
         self._bytes = 0
         self.noted = self.copied = 0  # changes: how many there were, how many the standby has
@@ -89,7 +89,7 @@ class RowCopy:
 
     def begin(self) -> None:
         """Let the standby get all tables: what it has may be old."""
-        with self._news:
+        with self._changed:
             self._send_whole()
             self.is_whole, self._not_before, self.problem = False, 0.0, ""
 
@@ -100,7 +100,7 @@ class RowCopy:
 
     def changed(self, table: CopiedTable, key: Row, row: Row | None) -> None:
         """Note that a row was stored or removed."""
-        with self._news:
+        with self._changed:
             self.noted += 1
             before = self._pending.pop((table.name, key), None)  # at the end again: order matters
             self._pending[table.name, key] = _Change(table, row, self.noted)
@@ -108,7 +108,7 @@ class RowCopy:
             if self._bytes > MAX_PENDING:
                 self._send_whole()
             if len(self._pending) <= 1:
-                self._news.notify_all()
+                self._changed.notify_all()
 
     def due_in(self, now: float) -> float | None:
         """Return in how many seconds the next piece may be sent; None: there is none."""
@@ -162,7 +162,7 @@ class RowCopy:
             yield RowsBetween(table.name, (), (), tuple(rows))
 
     def _changes(self) -> RowsChanged | None:
-        with self._news:
+        with self._changed:
             taken: list[RowChange] = []
             size = 0
             while self._pending and size < PAGE_BYTES:
@@ -183,14 +183,14 @@ class RowCopy:
 
     def _settle(self) -> None:
         """Note how many changes the standby has, unless it is still getting whole tables."""
-        with self._news:
+        with self._changed:
             if not self._whole and self._pieces is None:
                 self.is_whole = True
                 self.copied = next(iter(self._pending.values())).number - 1 if self._pending else self.noted
 
     def failed(self, problem: str) -> None:
         """Send everything again after a pause; events go on."""
-        with self._news:
+        with self._changed:
             if self.problem != problem:
                 log.error("stored credentials and notifications are not copied: %s", problem)
             self.problem, self.is_whole = problem, True

@@ -318,10 +318,10 @@ class StandbySender(threading.Thread):
             self._audit_due = time.monotonic() + BETWEEN_PINGS
         return AuditPiece(offset, data) if data else None
 
-    def _ask(self, message: FromLeader, patience: float = ANSWER_TIME) -> StandbyAnswer:
+    def _ask(self, message: FromLeader, timeout: float = ANSWER_TIME) -> StandbyAnswer:
         if self._stopping:
             raise _Ended
-        answer = self._exchange(message, patience)
+        answer = self._exchange(message, timeout)
         if not isinstance(answer, StandbyAnswer):
             raise StandbyProblem(getattr(answer, "reason", "its answer was not understood"))
         if answer.problem:
@@ -368,13 +368,13 @@ class StandbySender(threading.Thread):
         self._sent = self._target = self._compared = answer.number
         self._followers.confirm(self.follower, answer.number, has_rows=False)
 
-    def _exchange(self, message: FromLeader, patience: float) -> FromStandby:
+    def _exchange(self, message: FromLeader, timeout: float) -> FromStandby:
         connection = self._socket
         if connection is None:
             raise ConnectionResetError("it is closed")
-        connection.settimeout(patience)
+        connection.settimeout(timeout)
         connection.sendall(frame(encode_message(message)))
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         size = size_of(read_bytes(connection, HEADER, deadline), MAX_OF_STANDBY)
         return decode_from_standby.decode(read_bytes(connection, size, deadline))
 

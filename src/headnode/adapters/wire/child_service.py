@@ -101,8 +101,8 @@ class ChildService(Generic[Answer]):
         if self._process is not None:
             self._program.kill(self._process)
 
-    async def end(self, patience: float = 0.0) -> int | None:
-        """Hang up, wait `patience` seconds for the end of the process, and kill what is left.
+    async def end(self, timeout: float = 0.0) -> int | None:
+        """Hang up, wait `timeout` seconds for the end of the process, and kill what is left.
 
         Return its exit status; None if there was no process.
         """
@@ -112,12 +112,12 @@ class ChildService(Generic[Answer]):
             line.hang_up()
         if process is None:
             return None
-        return await asyncio.to_thread(_bury, process, patience, self._program)
+        return await asyncio.to_thread(_bury, process, timeout, self._program)
 
 
-def _bury(process: "subprocess.Popen[bytes]", patience: float, program: ChildProgram) -> int:
+def _bury(process: "subprocess.Popen[bytes]", timeout: float, program: ChildProgram) -> int:
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(patience)
+        process.wait(timeout)
     program.kill(process)
     return process.wait()
 

@@ -64,7 +64,7 @@ def user_name(uid: int) -> str:
 
 
 def connect_tls(
-    place: Address, context: "SSLContext", name: str, patience: float, handshake: float
+    place: Address, context: "SSLContext", name: str, timeout: float, handshake: float
 ) -> "SSLSocket":
     """Return a connection to the first address of a host that accepts one, after the handshake.
 
@@ -72,7 +72,7 @@ def connect_tls(
     connection without a handshake, or leaves it open with an error.
 
     name:       the name that the certificate must have
-    patience:   seconds for each address to accept
+    timeout:   seconds for each address to accept
     handshake:  seconds for the handshake
     Raises:  OSError, of which ssl.SSLError is one; ValueError for what cannot be the name of a host.
     """
@@ -85,7 +85,7 @@ def connect_tls(
             continue
         secure = context.wrap_socket(plain, server_hostname=name, do_handshake_on_connect=False)
         try:
-            secure.settimeout(patience)
+            secure.settimeout(timeout)
             secure.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             secure.connect(address)
         except OSError as error:

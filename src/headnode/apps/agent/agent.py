@@ -330,6 +330,6 @@ class Agent:
             self.leave()
 
 
-def _between_heartbeats(wished: float, lease: float) -> float:
+def _between_heartbeats(requested: float, lease: float) -> float:
     """Return how many seconds to let pass: a lease must not end because one heartbeat was lost."""
-    return min(wished, lease / 3) if lease else wished
+    return min(requested, lease / 3) if lease else requested

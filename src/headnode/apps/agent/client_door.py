@@ -22,7 +22,7 @@ from headnode.core.model.quantities import JobId
 log = logging.getLogger("headnode.agent")
 
 SOCKET = "hn.sock"
-PATIENCE = 15.0  # seconds for a client to identify its attempt, and for the head to answer that
+TIMEOUT = 15.0  # seconds for a client to identify its attempt, and for the head to answer that
 MAX_GREETING = 4096  # bytes of it
 MAX_CONNECTIONS = 160  # connections, each of two descriptors, of which an agent has 1024
 MAX_OF_ONE = 128  # connections of one user
@@ -90,7 +90,7 @@ class AgentClientDoor:
         """
         if self._users[uid] > 2 * MAX_OF_ONE or self._users.total() > 2 * MAX_CONNECTIONS:
             return
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             first = await read_frame(client[0], MAX_GREETING)
         if first is None:
             return
@@ -138,7 +138,7 @@ class AgentClientDoor:
         why, streams = "it does not answer", None
         request = {"verb": "act_for_task", "job": job, "task": key[0], "instance": key[1], "attempt": key[2]}
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 streams = await self._dial()
                 streams[1].write(frame(msgspec.json.encode(request)))
                 answer = await read_frame(streams[0], MAX_GREETING)

@@ -85,7 +85,7 @@ def reason_of(error: Exception) -> str:
 
 
 REDIAL = 0.15  # seconds between two attempts to reach a head that is away
-PATIENCE = 15.0  # seconds that a head has to answer our hello
+TIMEOUT = 15.0  # seconds that a head has to answer our hello
 MISSED = 3  # heartbeats without a word of the head, after which it is dialed anew
 SILENCE = 30.0  # seconds that it may be silent anyway
 MAX_REASON = 200  # characters of what a standby says that are in the log
@@ -309,7 +309,7 @@ class HeadLink:
         self._writer = FrameWriter(writer)
         self._received = asyncio.get_running_loop().time()
         self.send(self._hello())
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(TIMEOUT):
             answer = await _first(reader)
         if not isinstance(answer, Welcome | Goodbye | None):
             raise BadRequest(code="no-welcome", what="the head sent another message before its welcome")

@@ -30,7 +30,7 @@ from headnode.core.model.quantities import JobId
 
 log = logging.getLogger("headnode.agent")
 
-PATIENCE = 6.0  # seconds for all the nodes to answer
+TIMEOUT = 6.0  # seconds for all the nodes to answer
 NO_NODES: frozenset[str] = frozenset()
 MAX_TARGETS = 4096  # nodes that one attempt may name
 MAX_LAUNCHES = 512  # launches of one user at a time; an agent has 1024 descriptors
@@ -45,11 +45,11 @@ class UsageGathering:
         node: str,
         send: Callable[[FromAgent], None],
         repeat: float = REPEAT,
-        patience: float = PATIENCE,
+        timeout: float = TIMEOUT,
     ) -> None:
-        """`repeat` and `patience` in seconds."""
+        """`repeat` and `timeout` in seconds."""
         self._node, self._send = node, send
-        self._repeat, self._patience = repeat, patience
+        self._repeat, self._timeout = repeat, timeout
         self._targets: dict[tuple[JobId, Key], set[str]] = {}
         self._answers: dict[tuple[JobId, Key], dict[str, RemoteUsage]] = {}
         self._arrived = asyncio.Event()
@@ -82,7 +82,7 @@ class UsageGathering:
         A node that does not answer in time is left out.
         """
         answers = self._answers[job, key] = {}
-        until = asyncio.get_running_loop().time() + self._patience
+        until = asyncio.get_running_loop().time() + self._timeout
         missing = set(targets)
         while missing and (left := until - asyncio.get_running_loop().time()) > 0:
             for node in sorted(missing):
@@ -93,9 +93,9 @@ class UsageGathering:
         del self._answers[job, key]
         return answers
 
-    async def _wait_for(self, missing: set[str], answers: Mapping[str, RemoteUsage], patience: float) -> None:
+    async def _wait_for(self, missing: set[str], answers: Mapping[str, RemoteUsage], timeout: float) -> None:
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 while missing:
                     self._arrived.clear()
                     await self._arrived.wait()

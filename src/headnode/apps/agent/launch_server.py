@@ -108,7 +108,7 @@ def _name(route: m.Route) -> str:
 
 log = logging.getLogger("headnode.agent")
 
-PATIENCE = 20.0  # seconds for a command to start
+TIMEOUT = 20.0  # seconds for a command to start
 _WORD = 1.0  # seconds for a shepherd to say why a command ended without a word
 GRACE = 1.0  # seconds a command has to end when its launcher is gone
 _KINDS = {"in": wire.INPUT, "in-end": wire.INPUT_END, "window": wire.WINDOW}
@@ -205,7 +205,7 @@ class LaunchServer:
         """Wait for the end of a command; if the launcher has gone, also end the processes it started."""
         route, over = served.route, False
         with contextlib.suppress(TimeoutError, BadRequest, ConnectionError):
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 reader, writer = await asyncio.shield(served.connected)
             if served.at_terminal:  # one that the shepherd starts knows its size already
                 writer.write(frame(wire.WINDOW + size_in_words(served.terminal).encode()))

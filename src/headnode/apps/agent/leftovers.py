@@ -13,15 +13,15 @@ from headnode.adapters.processes.program_start import PATH, REMOVE, SHELL
 log = logging.getLogger("headnode.agent")
 
 
-PATIENCE = 60.0  # seconds for one directory; the job's end is reported after that
+TIMEOUT = 60.0  # seconds for one directory; the job's end is reported after that
 _DEATH = 2.0  # seconds for a killed process to end
 
 
-def remove_leftovers(paths: Iterable[str], uid: int, patience: float = PATIENCE) -> None:
+def remove_leftovers(paths: Iterable[str], uid: int, timeout: float = TIMEOUT) -> None:
     """Remove those of the directories that are still there, as the user whose tasks had them.
 
     Not as root: links on the path may be the user's, and lead anywhere. Only the user's process looks at the
-    path, so a file system that does not answer is waited for `patience` seconds.
+    path, so a file system that does not answer is waited for `timeout` seconds.
     """
     user, group, others = _identity(uid)
     for path in paths:
@@ -38,12 +38,12 @@ def remove_leftovers(paths: Iterable[str], uid: int, patience: float = PATIENCE)
             log.error("%s was not removed: %s; remove it by hand", path, error)
             continue
         try:
-            remover.wait(patience)
+            remover.wait(timeout)
         except subprocess.TimeoutExpired:
             os.killpg(remover.pid, signal.SIGKILL)
             with contextlib.suppress(subprocess.TimeoutExpired):  # it waits for the file system
                 remover.wait(_DEATH)
-            log.error("%s was not removed within %g seconds; remove it by hand", path, patience)
+            log.error("%s was not removed within %g seconds; remove it by hand", path, timeout)
 
 
 def _identity(uid: int) -> tuple[int | None, int | None, list[int] | None]:

@@ -86,7 +86,7 @@ async def _find_head(options: AgentOptions) -> tuple[Transport, AgentOptions]:
     identity = NodeIdentity(options.state)
     if options.join:
         options = replace(options, name=options.name or machine)
-        await _join(identity, options, patience=JOINING if options.allocation else 0.0)
+        await _join(identity, options, timeout=JOINING if options.allocation else 0.0)
     belongs = identity.membership()
     if belongs is None:
         raise BadRequest(
@@ -105,13 +105,13 @@ async def _find_head(options: AgentOptions) -> tuple[Transport, AgentOptions]:
     return KnownHeads(identity), replace(options, name=belongs.node)
 
 
-async def _join(identity: "NodeIdentity", options: AgentOptions, patience: float) -> None:
+async def _join(identity: "NodeIdentity", options: AgentOptions, timeout: float) -> None:
     """Join the cluster as a node, and report that to the user; try for so many seconds."""
     from headnode.adapters.nodes.membership import read_invitation
 
     text = sys.stdin.readline() if options.join == "-" else options.join
     invitation = read_invitation(text)
-    until = boot_time() + patience
+    until = boot_time() + timeout
     while True:
         try:
             ready = await identity.join(invitation, facts_of_this_machine(options))

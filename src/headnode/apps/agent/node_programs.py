@@ -90,14 +90,14 @@ def registered(directory: str) -> dict[str, str]:
 
 
 async def ask_filter(
-    path: str, filter_input: NodeFilterInput, environment: dict[str, str], patience: float
+    path: str, filter_input: NodeFilterInput, environment: dict[str, str], timeout: float
 ) -> NodeFilterResult:
     """Return a task as a filter wants it.
 
     Raises:  Unavailable ``node-filter`` when the filter does not let it start, with the reason.
     """
     called, text = "the node filter", question_at_start(filter_input).encode()
-    ran = await ask_site_program(shlex.quote(path), called, environment, patience, MAX_FILTER_OUTPUT, text)
+    ran = await ask_site_program(shlex.quote(path), called, environment, timeout, MAX_FILTER_OUTPUT, text)
     if ran.trouble:
         why = why_exit(ran.status or 0)
         message = "; ".join(filter(None, (ran.trouble + (f": {why}" if why else ""), ran.line[-MAX_WORDS:])))
@@ -138,7 +138,7 @@ def why_not(program: str, filters: str) -> str:
         return str(error)
 
 
-PATIENCE = 60.0  # seconds that a check may take
+TIMEOUT = 60.0  # seconds that a check may take
 MAX_CHECK_OUTPUT = 4096  # bytes that are kept of what it says
 
 Tell = Callable[[bool, str], None]
@@ -148,8 +148,8 @@ Tell = Callable[[bool, str], None]
 class HealthCheck:
     """Runs one program, again and again, until another is ordered.  A check that hangs is one that fails."""
 
-    def __init__(self, node: str, report: Tell, patience: float = PATIENCE) -> None:
-        self._node, self._report, self._patience = node, report, patience
+    def __init__(self, node: str, report: Tell, timeout: float = TIMEOUT) -> None:
+        self._node, self._report, self._timeout = node, report, timeout
         self._work: asyncio.Task[None] | None = None
         self.ordered = ("", 0.0)  # the program, and after how many seconds it runs again
 
@@ -177,5 +177,5 @@ class HealthCheck:
     async def _trouble(self, program: str) -> str:
         """Return why the node is not well, or an empty string."""
         where = {"HEADNODE_NODE": self._node}
-        ran = await run_site_program(program, "the health check", where, self._patience, MAX_CHECK_OUTPUT)
+        ran = await run_site_program(program, "the health check", where, self._timeout, MAX_CHECK_OUTPUT)
         return (ran.line or ran.trouble) if ran.trouble else ""

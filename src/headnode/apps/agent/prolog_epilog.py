@@ -156,7 +156,7 @@ class PrologEpilog:
             raise filters
         return filters
 
-    def patience_of_filters(self, job: JobId) -> float:
+    def timeout_of_filters(self, job: JobId) -> float:
         """Return how many seconds a node filter may take."""
         return self._visits[job].hooks.filter_timeout
 
@@ -264,12 +264,12 @@ class PrologEpilog:
                 log.error("%s", trouble)
 
     async def _run(
-        self, visit: NodeVisit, hook: str, program: str, patience: float, question: str = ""
+        self, visit: NodeVisit, hook: str, program: str, timeout: float, question: str = ""
     ) -> str:
         """Run a program of the visit, once; return why it failed, and its last words."""
         around = {"HEADNODE_HOOK": hook, "HEADNODE_PROLOG": visit.prolog}
         called = "the node filter" if question else f"the {hook}"
-        kept = HookProgram(program, called, {**visit.environment, **around}, patience, question)
+        kept = HookProgram(program, called, {**visit.environment, **around}, timeout, question)
         ran = await run_once(kept, self._path(visit.job, f".{hook}"))
         if not ran.trouble:
             return ""
@@ -387,7 +387,7 @@ class TaskFilters:
         if path is None:
             return NodeFilterResult(filter_input.recipe, filter_input.processors)
         around = {**self._visits.environment(job), "HEADNODE_HOOK": event}
-        return await ask_filter(path, filter_input, around, self._visits.patience_of_filters(job))
+        return await ask_filter(path, filter_input, around, self._visits.timeout_of_filters(job))
 
     def _worked(self, job: JobId, candidates: Sequence[Candidate], task: "asyncio.Task[None]") -> None:
         self._work.get(job, set()).discard(task)

@@ -72,7 +72,7 @@ class ShepherdHandle:
         self.phase = ShepherdPhase.AWAITED
         self.closing = False  # told to end, or to be told so when it dials
         self.has_journal = True  # False: it is that of another job now
-        self.patience: asyncio.TimerHandle | None = None  # with one that is closing
+        self.timeout: asyncio.TimerHandle | None = None  # with one that is closing
         self.live: dict[Key, float | None] = {}  # since when it runs; None: it waits
         self.leaving: set[Key] = set()  # of them, those whose programs have ended: their files are taken away
         self.questions: set[int] = set()  # of the head, about signals, that it has not answered

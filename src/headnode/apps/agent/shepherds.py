@@ -39,7 +39,7 @@ log = logging.getLogger("headnode.agent")
 
 _LOOK = 0.02  # seconds between two looks at what is about to change
 _AGAIN = 1.0  # seconds until the death of a shepherd is looked into again
-_KILL_PATIENCE = 2.0  # seconds for one try to kill everything a shepherd left
+_KILL_TIMEOUT = 2.0  # seconds for one try to kill everything a shepherd left
 
 
 class Shepherds:
@@ -55,11 +55,11 @@ class Shepherds:
         self._silent = SilentPeers()
         self._server: asyncio.Server | None = None
 
-    async def open(self, patience: float) -> None:
+    async def open(self, timeout: float) -> None:
         """Start the factory, listen, and find what an earlier agent left; wait for the living to dial."""
         self._factory.start()
         await self._listen()
-        await self._adopt_all(patience)
+        await self._adopt_all(timeout)
         await self._end_strays()
         swept = await asyncio.to_thread(cgroups.sweep, time.time())
         if swept:
@@ -78,11 +78,11 @@ class Shepherds:
             self._conversations.add(task)
             task.add_done_callback(self._conversations.discard)
 
-    async def _adopt_all(self, patience: float) -> None:
+    async def _adopt_all(self, timeout: float) -> None:
         self._places.forget_vacant()
         for path in self._places.journals():
             self._adopt(path)
-        until = asyncio.get_running_loop().time() + patience
+        until = asyncio.get_running_loop().time() + timeout
         while any(
             each.phase in (ShepherdPhase.AWAITED, ShepherdPhase.BURYING) for each in self._herd.values()
         ):
@@ -93,7 +93,7 @@ class Shepherds:
     async def _end_strays(self) -> None:
         """End tasks that this agent should know and does not: the head has given them up."""
         ended, left = await asyncio.to_thread(
-            end_strays, self._node, self._places, tuple(self._herd), _KILL_PATIENCE
+            end_strays, self._node, self._places, tuple(self._herd), _KILL_TIMEOUT
         )
         if ended:
             log.warning("ended %d processes of tasks that are not in %s", ended, self._places.jobs)
@@ -161,7 +161,7 @@ class Shepherds:
             tended.send_at_once(shepherd_protocol.vacate_message())
         else:
             tended.send(shepherd_protocol.close_message())
-        tended.patience = asyncio.get_running_loop().call_later(DISMISSAL, self._insist, tended)
+        tended.timeout = asyncio.get_running_loop().call_later(DISMISSAL, self._insist, tended)
 
     def _insist(self, tended: ShepherdHandle) -> None:
         if tended.phase not in (ShepherdPhase.AWAITED, ShepherdPhase.HERE):
@@ -176,8 +176,8 @@ class Shepherds:
         """Remove what is kept of a settled shepherd."""
         if tended.has_journal:
             tended.journal.unlink(missing_ok=True)
-        if tended.patience is not None:
-            tended.patience.cancel()
+        if tended.timeout is not None:
+            tended.timeout.cancel()
         self._herd.pop(tended.marker, None)
 
     async def close(self) -> None:
@@ -390,9 +390,9 @@ class Shepherds:
         if cgroups.exists(group):  # nothing gets out of it
             if cgroups.end(group, 0.0):  # as after most jobs: a thread would cost more
                 return
-            while not await asyncio.to_thread(cgroups.end, group, _KILL_PATIENCE):
+            while not await asyncio.to_thread(cgroups.end, group, _KILL_TIMEOUT):
                 log.error("processes of job %d cannot be killed; trying on", tended.job)
             return
         marker = f"{SHEPHERD_MARKER}={tended.marker}".encode()
-        while left := await asyncio.to_thread(process_tree.end_marked, marker, _KILL_PATIENCE):
+        while left := await asyncio.to_thread(process_tree.end_marked, marker, _KILL_TIMEOUT):
             log.error("processes of job %d cannot be killed: %s; trying on", tended.job, sorted(left))

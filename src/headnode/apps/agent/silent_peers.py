@@ -6,7 +6,7 @@ from collections import Counter
 from headnode.adapters.wire.frames import read_frame
 from headnode.adapters.wire.peers import peer_ids
 
-PATIENCE = 20.0  # seconds for the first message
+TIMEOUT = 20.0  # seconds for the first message
 MAX_OF_ONE = 128  # connections of one user without a message; an agent has 1024 descriptors
 
 
@@ -28,7 +28,7 @@ class SilentPeers:
             return None
         self._users[uid] += 1
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(TIMEOUT):
                 return await read_frame(reader, largest)
         finally:
             self._users[uid] -= 1

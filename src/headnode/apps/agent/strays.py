@@ -17,17 +17,17 @@ _SHEPHERD = b"headnode.adapters.processes.fork_server"  # in the command line of
 _PAUSE = 0.02  # seconds between two rounds of killing
 
 
-def end_strays(node: str, places: Places, known: Collection[str], patience: float) -> tuple[int, set[int]]:
+def end_strays(node: str, places: Places, known: Collection[str], timeout: float) -> tuple[int, set[int]]:
     """Kill processes of tasks of this node whose shepherds are not `known`, by their markers.
 
-    Return how many there were, and those left after `patience` seconds.  A user writes the environment of
+    Return how many there were, and those left after `timeout` seconds.  A user writes the environment of
     processes, and may name the shepherd of another there: so nothing is ended but these processes and the
     shepherds that have started them.
     """
     if process_tree.has_variable(os.getpid(), SHEPHERD_MARKER.encode()):
         return 0, set()  # a task has started this agent: its processes are no strays
     own = frozenset(marker.encode() for marker in known)
-    until, ended = time.monotonic() + patience, set[int]()
+    until, ended = time.monotonic() + timeout, set[int]()
     while left := _strays(node, places, own):
         ended |= left.keys()
         if time.monotonic() > until:

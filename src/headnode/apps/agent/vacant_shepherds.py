@@ -40,11 +40,11 @@ class Vacancy(NamedTuple):
 
 
 class ReservedShepherd(NamedTuple):
-    """A job that gets the shepherd of another as soon as that is cleared away, or another at `patience`."""
+    """A job that gets the shepherd of another as soon as that is cleared away, or another at `timeout`."""
 
     order: ShepherdOrder
     tended: ShepherdHandle
-    patience: asyncio.TimerHandle | None = None
+    timeout: asyncio.TimerHandle | None = None
 
 
 class VacantShepherds:
@@ -91,8 +91,8 @@ class VacantShepherds:
                 )
         for marker, other in self._clearing.items():
             if other.place.kind == kind and marker not in self._reserved:
-                patience = asyncio.get_running_loop().call_later(CLEARING, self._fork_instead_of, marker)
-                self._reserved[marker] = ReservedShepherd(order, tended, patience)
+                timeout = asyncio.get_running_loop().call_later(CLEARING, self._fork_instead_of, marker)
+                self._reserved[marker] = ReservedShepherd(order, tended, timeout)
                 return True
         return False
 
@@ -134,8 +134,8 @@ class VacantShepherds:
     def _take_reserved(self, marker: str) -> ReservedShepherd | None:
         """Return the job that waits for the shepherd with this marker, if one does; it waits no longer."""
         next_job = self._reserved.pop(marker, None)
-        if next_job is not None and next_job.patience is not None:
-            next_job.patience.cancel()  # else it wakes the agent up for nothing
+        if next_job is not None and next_job.timeout is not None:
+            next_job.timeout.cancel()  # else it wakes the agent up for nothing
         return next_job
 
     def introduced(self, last: str) -> ShepherdHandle | None:

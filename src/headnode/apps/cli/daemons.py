@@ -35,13 +35,13 @@ class BackgroundProgram:
             )
 
     def answer(
-        self, ask: Callable[[], Answer | None], what: str, code: str, patience: float, pause: float
+        self, ask: Callable[[], Answer | None], what: str, code: str, timeout: float, pause: float
     ) -> Answer | None:
-        """Return what `ask` returns once that is not None; None after `patience`.
+        """Return what `ask` returns once that is not None; None after `timeout`.
 
         Raises:  Unavailable with `code` and the end of its log if it ends before.
         """
-        deadline = time.monotonic() + patience
+        deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             if self.process.poll() is not None:
                 raise Unavailable(
@@ -101,7 +101,7 @@ def make_directory(directory: str, code: str, what: str, fix: str) -> Path:
     return folder
 
 
-PATIENCE = 30.0  # seconds a head may take until a node is ready
+TIMEOUT = 30.0  # seconds a head may take until a node is ready
 PAUSE = 0.05  # seconds between two looks
 RECONNECT_TIME = 2.0  # seconds for nodes of other machines to dial again
 ANOTHER_HEAD = "already-running"  # the code with which a head refuses a directory that is in use
@@ -127,13 +127,13 @@ def ping(client: Client) -> dict[str, Any] | None:
 
 
 def wait_for_end(
-    runs: Callable[[], bool], patience: float, slow: HeadnodeError, *, pause: float = PAUSE
+    runs: Callable[[], bool], timeout: float, slow: HeadnodeError, *, pause: float = PAUSE
 ) -> None:
     """Wait until something runs no more.
 
-    Raises:  `slow` after `patience`.
+    Raises:  `slow` after `timeout`.
     """
-    deadline = time.monotonic() + patience
+    deadline = time.monotonic() + timeout
     while runs():
         if time.monotonic() > deadline:
             raise slow
@@ -221,7 +221,7 @@ def _are_back(nodes: list[dict[str, Any]]) -> bool:
 
 def _when_ready(started: BackgroundProgram, nodes: int) -> dict[str, Any]:
     process, log = started.process, started.log
-    client, deadline, here_since = client_of(str(log.parent)), time.monotonic() + PATIENCE, 0.0
+    client, deadline, here_since = client_of(str(log.parent)), time.monotonic() + TIMEOUT, 0.0
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise _died(started)
@@ -236,7 +236,7 @@ def _when_ready(started: BackgroundProgram, nodes: int) -> dict[str, Any]:
         time.sleep(PAUSE)
     raise Unavailable(
         code="head-slow",
-        what=f"the head runs as process {process.pid}, but not all nodes are ready after {PATIENCE:.0f} s",
+        what=f"the head runs as process {process.pid}, but not all nodes are ready after {TIMEOUT:.0f} s",
         fix=f"stop it with: hn down; its log {log} ends:" + started.last_lines(),
     )
 
@@ -246,7 +246,7 @@ def wait_for_head(directory: str) -> dict[str, Any]:
 
     Raises:  Unavailable ``head-slow``.
     """
-    client, deadline = client_of(directory), time.monotonic() + PATIENCE
+    client, deadline = client_of(directory), time.monotonic() + TIMEOUT
     while time.monotonic() < deadline:
         try:
             cluster: dict[str, Any] = client.ask("cluster")["cluster"]
@@ -302,15 +302,15 @@ def join_cluster(directory: str, settings: AgentSettings, invitation: str) -> No
         raise SystemExit(joining.returncode)
 
 
-def remembered_settings(directory: str, wished: AgentSettings) -> dict[str, str]:
-    """Return the settings of an agent, as wished now or, if it is started again, as before; not its name.
+def remembered_settings(directory: str, requested: AgentSettings) -> dict[str, str]:
+    """Return the settings of an agent, as requested now or, if it is started again, as before; not its name.
 
     Raises:  Unavailable ``agent-state`` when they cannot be remembered.
     """
     folder = _make_agent_directory(directory)
     try:
         return local_daemons.agent_settings(
-            folder, {name: value for name, value in wished.items() if name != "name"}
+            folder, {name: value for name, value in requested.items() if name != "name"}
         )
     except OSError as trouble:
         what = f"directory {directory!r} cannot be written: {os.strerror(trouble.errno or 0)}"

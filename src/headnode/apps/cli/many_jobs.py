@@ -110,7 +110,7 @@ def _bad(what: str, fix: str) -> "HeadnodeError":
 def in_requests(found: "Iterable[Submission]", *, all_or_none: bool) -> "Iterator[list[Submission]]":
     """Yield submissions in requests that the head takes.
 
-    Raises:  BadRequest ``usage`` when all or none are wished, and they do not fit into one request.
+    Raises:  BadRequest ``usage`` if all or none are requested, and they do not fit into one request.
     """
     request: list[Submission] = []
     size = 0

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SWITCH = "HEADNODE_RESIDENT_CLIENT"  # as in the launcher
 IDLE = 60.0  # seconds without a call until the resident ends
 MAX_COMMAND = 4 << 20  # bytes of the arguments and the environment of a command
-PATIENCE = 10.0  # seconds for a whole request
+TIMEOUT = 10.0  # seconds for a whole request
 BACKLOG = 64  # calls that wait for a process; more take plain Python
 DIRECTORY = 4  # the descriptor of the directory of the socket; 3 is the lock that it has while it lives
 MAX_RESIDENTS = 16  # residents of a user, as in the launcher: each has the lock of a slot
@@ -157,7 +157,7 @@ def _carry_out(call: socket.socket) -> int:
     _, uid, _ = struct.unpack("=iII", call.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
     if uid != os.getuid():
         return 1
-    call.settimeout(PATIENCE)
+    call.settimeout(TIMEOUT)
     own = os.pidfd_open(os.getpid())
     try:
         socket.send_fds(call, [b"r"], [own])

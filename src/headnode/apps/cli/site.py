@@ -22,7 +22,7 @@ SYSTEMS = {
     "gridengine": ("Grid Engine", "SGE_ROOT", ("qsub", "qstat", "qhost", "qconf")),
 }
 """The systems over which a head may run: name, variable of the configuration, and programs."""
-PATIENCE = 20.0  # seconds for the first answer of the site
+TIMEOUT = 20.0  # seconds for the first answer of the site
 PAUSE = 0.2
 USUAL_PLACES = ("/usr/local/bin", "/usr/bin", "/bin")
 
@@ -65,7 +65,7 @@ def set_overlay(client: Client, over: str) -> str:
 def _first_answer(client: Client) -> "HeadAnswer":
     from headnode.core.model.errors import Unavailable
 
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while True:
         try:
             site: HeadAnswer = client.ask("site_nodes")["site"]

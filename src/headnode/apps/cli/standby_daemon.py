@@ -15,7 +15,7 @@ from headnode.apps.cli.daemons import BackgroundProgram, wait_for_end
 from headnode.apps.client.failures import refusal_in
 from headnode.core.model.errors import NotAllowed, Unavailable
 
-PATIENCE = 30.0  # seconds for a standby to start or to end
+TIMEOUT = 30.0  # seconds for a standby to start or to end
 TAKEOVER_TIME = 330.0  # seconds for an order: a head that hands over empties its own nodes first
 PAUSE = 0.05  # seconds between two looks
 MAX_ANSWER = 1024 * 1024  # bytes
@@ -73,12 +73,12 @@ def start_standby(directory: str) -> dict[str, Any]:
         except Unavailable:
             return None if is_standby(directory) else {}
 
-    answer = started.answer(status, "the standby", "standby-died", PATIENCE, PAUSE)
+    answer = started.answer(status, "the standby", "standby-died", TIMEOUT, PAUSE)
     if answer is not None:
         return answer
     raise Unavailable(
         code="standby-slow",
-        what=f"the standby, process {started.process.pid}, has not answered in {PATIENCE:.0f} s",
+        what=f"the standby, process {started.process.pid}, has not answered in {TIMEOUT:.0f} s",
         fix=f"its log {started.log} ends:" + started.last_lines(),
     )
 
@@ -94,10 +94,10 @@ def stop_standby(directory: str) -> int | None:
     os.kill(number, signal.SIGTERM)
     slow = Unavailable(
         code="standby-slow",
-        what=f"the standby, process {number}, has not ended after {PATIENCE:.0f} s",
+        what=f"the standby, process {number}, has not ended after {TIMEOUT:.0f} s",
         fix="see head.log in its state directory",
     )
-    wait_for_end(lambda: standby_runs(directory), PATIENCE, slow)
+    wait_for_end(lambda: standby_runs(directory), TIMEOUT, slow)
     return number
 
 

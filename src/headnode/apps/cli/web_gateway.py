@@ -16,7 +16,7 @@ from headnode.core.model.errors import Unavailable
 
 CONTROL_SOCKET = "web.sock"
 SYSTEM_GATEWAY = Path("/run/headnode-web")
-PATIENCE = 15.0  # seconds a gateway may take until it listens, or has ended
+TIMEOUT = 15.0  # seconds a gateway may take until it listens, or has ended
 PAUSE = 0.05  # seconds between two looks
 MAX_ANSWER = 65536  # bytes
 
@@ -56,7 +56,7 @@ def ask_gateway(state: str, question: str) -> dict[str, Any] | None:
 def _ask(path: Path, question: str) -> dict[str, Any] | None:
     """Return the answer at a control socket; None if nobody listens there."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(PATIENCE)
+        connection.settimeout(TIMEOUT)
         try:
             with unix_address(path) as address:
                 connection.connect(address)
@@ -86,12 +86,12 @@ def start_gateway(state: str, settings: WebSettings) -> dict[str, Any]:
         answer = _ask(directory / CONTROL_SOCKET, "login")
         return answer if answer is not None and answer.get("pid") == started.process.pid else None
 
-    answer = started.answer(login, "the gateway", "gateway-died", PATIENCE, PAUSE)
+    answer = started.answer(login, "the gateway", "gateway-died", TIMEOUT, PAUSE)
     if answer is not None:
         return answer
     raise Unavailable(
         code="gateway-slow",
-        what=f"the gateway, process {started.process.pid}, is not ready after {PATIENCE:.0f} s",
+        what=f"the gateway, process {started.process.pid}, is not ready after {TIMEOUT:.0f} s",
         fix=f"its log {started.log} ends:" + started.last_lines(),
     )
 
@@ -113,13 +113,13 @@ def stop_gateway(state: str, *, of_others: bool = False) -> int | None:
     try:
         if ask_gateway(state, "stop") is None:
             return None
-        ended, _, _ = select.select([process], [], [], PATIENCE)
+        ended, _, _ = select.select([process], [], [], TIMEOUT)
     finally:
         os.close(process)
     if not ended:
         raise Unavailable(
             code="gateway-slow",
-            what=f"the gateway, process {number}, has not ended after {PATIENCE:.0f} seconds",
+            what=f"the gateway, process {number}, has not ended after {TIMEOUT:.0f} seconds",
             fix="see its log, web.log",
         )
     return number

@@ -8,7 +8,7 @@ from headnode.apps.client.failures import refusal_in
 from headnode.apps.client.local_addresses import AgentRoute
 from headnode.core.model.errors import IS_STANDBY, HeadnodeError, Unavailable
 
-PATIENCE = 40.0  # seconds that the agent has to reach the head
+TIMEOUT = 40.0  # seconds that the agent has to reach the head
 RETRY_TIME = 20.0  # seconds in which a task tries again: agent and head may be started anew meanwhile
 MAX_PAUSE = 0.5  # seconds between two tries, at most
 TRANSIENT_CODES = ("agent-away", "head-away", "too-many-clients", "too-many-connections", IS_STANDBY)
@@ -38,7 +38,7 @@ def _connect_once(door: AgentRoute) -> Connection:
         raise _away(door, error.strerror or str(error)) from None
     try:
         connection.send({"task": door.task})
-        answer = connection.receive(PATIENCE)
+        answer = connection.receive(TIMEOUT)
     except (OSError, EOFError, ValueError) as error:
         connection.close()
         raise _away(door, str(error)) from None

@@ -98,7 +98,7 @@ class Client:
             connection = self._connected()
             connection.send(_request(question, fields))
             while not done:
-                answer = granted(connection.receive(patience=None))
+                answer = granted(connection.receive(timeout=None))
                 done = bool(answer.get("done"))
                 yield answer
         except (OSError, EOFError, ValueError, OverflowError) as trouble:

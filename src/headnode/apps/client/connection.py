@@ -86,7 +86,7 @@ def _write_float(value: float) -> str:
 MAX_FRAME = 64 * 1024 * 1024  # bytes, of an answer
 MAX_REQUEST = 16 * 1024 * 1024  # bytes: `bounds.REQUEST`, which takes long to import
 MAX_ADDRESS = 107  # bytes of path a Unix socket address can hold
-PATIENCE = 60.0  # seconds without a sign from the head before a single question is given up
+TIMEOUT = 60.0  # seconds without a sign from the head before a single question is given up
 
 
 class Connection:
@@ -130,13 +130,13 @@ class Connection:
             raise OverflowError(f"the request has {len(body):,} bytes; the limit is {MAX_REQUEST:,}")
         self._socket.sendall(frame(body))
 
-    def receive(self, patience: float | None = PATIENCE) -> "dict[str, Any]":
+    def receive(self, timeout: float | None = TIMEOUT) -> "dict[str, Any]":
         """Return the next answer.
 
-        Unit:    seconds (`patience`; None waits for ever).
+        Unit:    seconds (`timeout`; None waits for ever).
         Raises:  TimeoutError; EOFError when the head hangs up; ValueError when it answers no JSON object.
         """
-        self._socket.settimeout(patience)
+        self._socket.settimeout(timeout)
         size = size_of(self._read(HEADER), MAX_FRAME)
         answer = read_json(self._read(size).decode())
         if not isinstance(answer, dict):

@@ -31,19 +31,19 @@ class ClientConversation:
         except OSError:
             return
 
-    def receive(self, patience: float | None = None) -> "dict[str, Any]":
+    def receive(self, timeout: float | None = None) -> "dict[str, Any]":
         """Return what the head says next.
 
-        Unit:    seconds (`patience`; None waits for ever).
+        Unit:    seconds (`timeout`; None waits for ever).
         Raises:  the head's refusal as the error it is; Unavailable ``head-gone``; TimeoutError after
-                 `patience`: then the conversation can only be closed.
+                 `timeout`: then the conversation can only be closed.
         """
         from headnode.apps.client.connection import granted
 
         try:
-            return granted(self._connection.receive(patience))
+            return granted(self._connection.receive(timeout))
         except TimeoutError as trouble:
-            if patience is None:
+            if timeout is None:
                 raise self._failure(trouble) from trouble
             raise
         except (OSError, EOFError, ValueError) as trouble:

@@ -119,7 +119,7 @@ def _short(address: str, error: HeadnodeError) -> str:
     return error.what.removeprefix(f"the head at {address} cannot be reached: ")
 
 
-PATIENCE = 15.0  # seconds to connect and say who we are
+TIMEOUT = 15.0  # seconds to connect and say who we are
 CONNECT = 5.0  # seconds to connect where the head may be elsewhere: a machine without power answers nothing
 
 
@@ -139,7 +139,7 @@ def connect(login: HeadLogin) -> Connection:
 
 
 def _log_in(login: HeadLogin, address: Address, search: SearchForHead) -> Connection:
-    connection = dial(*address, login.authority, CONNECT if search.is_choice else PATIENCE)
+    connection = dial(*address, login.authority, CONNECT if search.is_choice else TIMEOUT)
     try:
         answer = ask(connection, {"verb": "log_in", "token": login.token}, written_address(address))
         if answer.get("ok") is not True:
@@ -151,15 +151,15 @@ def _log_in(login: HeadLogin, address: Address, search: SearchForHead) -> Connec
     return connection
 
 
-def dial(host: str, port: int, authority: str, patience: float = PATIENCE) -> Connection:
+def dial(host: str, port: int, authority: str, timeout: float = TIMEOUT) -> Connection:
     """Return a connection to a head with a certificate of the authority (PEM); it has no user yet.
 
-    `patience`: seconds for each address of the host to accept a connection.
+    `timeout`: seconds for each address of the host to accept a connection.
     Raises:  Unavailable ``head-away``; NotAllowed ``wrong-head``.
     """
     context, address = _client_context(authority), written_address((host, port))
     try:
-        secure = connect_tls((host, port), context, HEAD_NAME, patience, PATIENCE)
+        secure = connect_tls((host, port), context, HEAD_NAME, timeout, TIMEOUT)
     except ssl.SSLCertVerificationError as error:
         raise _wrong_head(address, error) from None
     except (OSError, ValueError) as error:  # a ValueError for what cannot be the name of a host
@@ -192,18 +192,18 @@ def _wrong_head(address: str, error: ssl.SSLCertVerificationError) -> HeadnodeEr
 
 
 async def open_streams(
-    login: HeadLogin, address: Address, *, patience: float = PATIENCE
+    login: HeadLogin, address: Address, *, timeout: float = TIMEOUT
 ) -> "tuple[asyncio.StreamReader, asyncio.StreamWriter]":
     """Return the streams of a TLS connection to an address of a head; nobody is known on it yet.
 
-    Unit:    seconds (`patience`).
+    Unit:    seconds (`timeout`).
     Raises:  Unavailable ``head-away``; NotAllowed ``wrong-head``.
     """
     import asyncio
 
     where = written_address(address)
     try:
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             reader, writer = await asyncio.open_connection(
                 *address, ssl=_client_context(login.authority), server_hostname=HEAD_NAME
             )
@@ -225,7 +225,7 @@ def ask(connection: Connection, question: dict[str, Any], address: str) -> dict[
     """
     try:
         connection.send(question)
-        return connection.receive(PATIENCE)
+        return connection.receive(TIMEOUT)
     except (OSError, EOFError, ValueError) as error:
         raise head_away(address, str(error)) from None
 

@@ -16,7 +16,7 @@ import h11
 import msgspec
 
 from headnode.adapters.wire.peers import connect_tls
-from headnode.apps.client.connection import MAX_FRAME, MAX_REQUEST, PATIENCE, Connection
+from headnode.apps.client.connection import MAX_FRAME, MAX_REQUEST, TIMEOUT, Connection
 from headnode.apps.client.local_addresses import WebRoute
 from headnode.core.model.bounds import UNREADABLE
 from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Unavailable
@@ -301,16 +301,16 @@ class WebConnection(Connection):
 
         Raises:  as `WebExchange.request`; OSError.
         """
-        self._socket.settimeout(PATIENCE)
+        self._socket.settimeout(TIMEOUT)
         self._socket.sendall(self._exchange.request(request))
 
-    def receive(self, patience: float | None = PATIENCE) -> Fields:
+    def receive(self, timeout: float | None = TIMEOUT) -> Fields:
         """Return the next answer.
 
-        Unit:    seconds (`patience`; None waits as long as the gateway shows that it is there).
+        Unit:    seconds (`timeout`; None waits as long as the gateway shows that it is there).
         Raises:  TimeoutError; EOFError; ValueError.
         """
-        deadline = None if patience is None else time.monotonic() + patience
+        deadline = None if timeout is None else time.monotonic() + timeout
         while (answer := self._exchange.answer()) is None:
             left = SILENCE if deadline is None else min(SILENCE, deadline - time.monotonic())
             if left <= 0:

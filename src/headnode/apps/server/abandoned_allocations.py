@@ -17,7 +17,7 @@ from headnode.core.state.stop import StopJob
 
 log = logging.getLogger("headnode.server")
 
-PATIENCE: Final = 30.0  # seconds for a client to come back
+TIMEOUT: Final = 30.0  # seconds for a client to come back
 BETWEEN_LOOKS: Final = 5.0  # seconds
 
 
@@ -34,7 +34,7 @@ class AbandonedAllocations:
         while True:
             now = loop.time()
             alone = {job: alone.get(job, now) for job in self._without_client()}
-            for job in [job for job, since in alone.items() if now - since >= PATIENCE]:
+            for job in [job for job, since in alone.items() if now - since >= TIMEOUT]:
                 await self._end(job)
             await asyncio.sleep(BETWEEN_LOOKS)
 
@@ -45,7 +45,7 @@ class AbandonedAllocations:
         return [job for job in {*self._running(), *context.deserted} if job not in context.attended]
 
     async def _end(self, job: JobId) -> None:
-        message = f"its client has been away for {PATIENCE:.0f} s"
+        message = f"its client has been away for {TIMEOUT:.0f} s"
         command = StopJob(by=HEAD_USER, job=job, outcome="canceled", message=message)
         try:
             await self._context.ask(command)

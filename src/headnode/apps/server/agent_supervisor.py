@@ -236,7 +236,7 @@ class NodeLimits:
     def __init__(self, engine: Engine, leases: Mapping[str, float]) -> None:
         """`leases`: how long each node may assume that no other gets its tasks, as told it last."""
         self._nodes, self._leases = engine.cluster.nodes, leases
-        self._usual = engine.settings.patience() + BETWEEN_HEARTBEAT_CHECKS
+        self._usual = engine.settings.node_timeout() + BETWEEN_HEARTBEAT_CHECKS
         beats = 2 * engine.settings.number("HeartbeatInterval") + BETWEEN_HEARTBEAT_CHECKS
         self.least, self._lease = min(beats, self._usual), engine.settings.lease()
 

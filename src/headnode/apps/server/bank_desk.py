@@ -61,7 +61,7 @@ class BankDesk:
         self._tries: dict[BankKey, tuple[int, float]] = {}  # how often, and when the next may be
         self._pause = 0.0  # until when the bank is left alone
         self._busy: dict[BankKey, asyncio.Task[None]] = {}
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
     # As the last filter of every job.
 
@@ -151,17 +151,17 @@ class BankDesk:
                 return
             self._seen.add(key)
             self._fresh.add(key)
-            self._news.set()
+            self._changed.set()
 
     async def keep(self) -> None:
         """Tell the bank what is due, for ever."""
         try:
             while True:
-                self._news.clear()
+                self._changed.clear()
                 self._begin()
                 try:
                     async with asyncio.timeout(BETWEEN_LOOKS):
-                        await self._news.wait()
+                        await self._changed.wait()
                 except TimeoutError:
                     continue
         finally:
@@ -186,7 +186,7 @@ class BankDesk:
 
     def _over(self, key: BankKey, task: "asyncio.Task[None]") -> None:
         self._busy.pop(key, None)
-        self._news.set()
+        self._changed.set()
         if not task.cancelled() and task.exception() is not None:
             log.critical("a run was not settled at the bank", exc_info=task.exception())
             self._later(key, "the head failed to settle it", 0.0)

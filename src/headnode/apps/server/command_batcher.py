@@ -22,7 +22,7 @@ MAX_TIMER = 10.0  # seconds after which the clock is looked at, which may have b
 
 SLOW_DISK = 0.001  # seconds of a commit on average from which on a thread waits for the disk
 SHARE_OF_NEWEST = 0.2  # of the newest commit in that average
-PATIENCE = 0.02  # seconds that the start of a task waits for another command, to be written with it
+TIMEOUT = 0.02  # seconds that the start of a task waits for another command, to be written with it
 
 Waiting = list[tuple[c.Command, Callable[[Answer], None]]]
 
@@ -57,7 +57,7 @@ class CommandBatcher:
         self._waiting: Waiting = []
         self._begun = False  # the next batch is to begin, or the last one is being written
         self._timer: asyncio.TimerHandle | None = None
-        self._patience: asyncio.TimerHandle | None = None
+        self._timeout: asyncio.TimerHandle | None = None
         self._writer = ThreadPoolExecutor(1, "journal")
         self._average = 0.0  # seconds of a commit
         self._looking = 0  # requests that look at the cluster
@@ -90,7 +90,7 @@ class CommandBatcher:
             return
         loop = asyncio.get_running_loop()
         if type(command) is ReportStarted:  # nobody waits for it, and after a crash the node says it again
-            self._patience = self._patience or loop.call_later(PATIENCE, self._flush)
+            self._timeout = self._timeout or loop.call_later(TIMEOUT, self._flush)
         else:
             self._begun = True
             loop.call_soon(self._flush)
@@ -113,9 +113,9 @@ class CommandBatcher:
             self._looking -= 1
 
     def _flush(self) -> None:
-        if self._patience is not None:
-            self._patience.cancel()
-            self._patience = None
+        if self._timeout is not None:
+            self._timeout.cancel()
+            self._timeout = None
         if self._engine.unwritten:
             return  # this begins again after that
         batch, self._waiting, self._begun = self._waiting, [], False

@@ -65,7 +65,7 @@ class EventLogs:
         self._over: dict[int, Ranges] = {}  # processes that have ended, of jobs that have not
         self._nodes: dict[tuple[int, int, int], str] = {}  # of dispatched instances
         self._late = LateLogs()
-        self._rests: dict[int, float] = {}  # users whose files hang, and until when
+        self._paused: dict[int, float] = {}  # users whose files hang, and until when
         self._cursor: sqlite3.Connection | None = None
         self._noted = 0  # the number that is stored
         self._after = 0  # up to which event lines are written, or wait
@@ -178,7 +178,7 @@ class EventLogs:
     async def _append(self, pages: dict[LogKey, list[str]]) -> None:
         for key, lines in pages.items():
             text = "".join(lines)
-            if key in self._late or self._rests_now(key):
+            if key in self._late or self._is_paused(key):
                 self._keep(key, text, "their files hang")
             elif (error := await self._written(key, text, again=key in self._repeated)) in _PASSING:
                 self._keep(key, text, os.strerror(error))
@@ -188,9 +188,9 @@ class EventLogs:
         pages.clear()
         self._repeated.clear()
 
-    def _rests_now(self, key: LogKey) -> bool:
+    def _is_paused(self, key: LogKey) -> bool:
         """Return whether files of the owner hung just now: each would hold up all others for some seconds."""
-        return self._rests.get(key.uid, 0.0) > time.monotonic()
+        return self._paused.get(key.uid, 0.0) > time.monotonic()
 
     async def _written(self, key: LogKey, text: str, *, again: bool) -> int:
         """Append to a log; return 0 or the number of an error."""
@@ -202,7 +202,7 @@ class EventLogs:
             await self._writer.end()
             return errno.EAGAIN
         if error == errno.ETIMEDOUT:
-            self._rests[key.uid] = time.monotonic() + REST
+            self._paused[key.uid] = time.monotonic() + REST
         return error
 
     def _keep(self, key: LogKey, text: str, why: str) -> None:
@@ -216,7 +216,7 @@ class EventLogs:
         """Write logs that have waited."""
         tried = False
         for key, text in self._late.due(time.monotonic()):
-            if self._rests_now(key):
+            if self._is_paused(key):
                 continue
             tried = True
             error = await self._written(key, text, again=True)

@@ -137,8 +137,8 @@ class JobLookup:
         for parent in {parent for spec in specs for parent in parents(spec, of_instances=True)}:
             ended = self.archived(parent)
             if ended is not None:
-                fate = outcome_of(ended, elements.get(parent, ()))
-                found[parent] = _with_sweeps(ended, fate) if parent in swept else fate
+                outcome = outcome_of(ended, elements.get(parent, ()))
+                found[parent] = _with_sweeps(ended, outcome) if parent in swept else outcome
         return found
 
     def skipped_for(self, record: JobRecord) -> tuple[JobRecord, ...]:
@@ -264,7 +264,7 @@ def _option(job: FoundJob) -> int:
     return job.record.run.alternative if job.record.run is not None else 0
 
 
-def _with_sweeps(record: JobRecord, fate: ParentOutcome) -> ParentOutcome:
+def _with_sweeps(record: JobRecord, outcome: ParentOutcome) -> ParentOutcome:
     from headnode.core.state.corresponding import sweeps_of  # for the few jobs whose instances wait
 
-    return replace(fate, sweeps=sweeps_of(record))
+    return replace(outcome, sweeps=sweeps_of(record))

@@ -146,7 +146,7 @@ class JobNotices:
         self._queue = DeliveryQueue(self._outbox, NOTICES_LOOKED_AT)
         self._tries: dict[NoticeKey, int] = {}  # how often a notice could not be brought
         self._settled: set[NoticeKey] = set()  # not to be sent again, and not removed from the disk yet
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self.problem = ""  # why the last one that was not brought was not
         self._asking = {job for job, record in engine.cluster.jobs.items() if may_ask(record.spec)}
 
@@ -195,7 +195,7 @@ class JobNotices:
             self._outbox.add(last, list(self._pending_notices(numbered)))
             self._queue.look()
             self._seen, self._behind = last, False
-            self._news.set()
+            self._changed.set()
 
     @contextmanager
     def _storing(self) -> Iterator[None]:
@@ -247,18 +247,18 @@ class JobNotices:
         """Have notices brought for ever."""
         try:
             while True:
-                self._news.clear()
+                self._changed.clear()
                 if self._behind:
                     self._catch_up()
                 elif self._seen != self._engine.number:  # a restart need not look at these again
                     self._note(self._engine.number, ())
-                    self._news.clear()
+                    self._changed.clear()
                 if self._settled:
                     self._remove_settled()
                 await self._give()
                 try:
                     async with asyncio.timeout(BETWEEN_DELIVERIES):
-                        await self._news.wait()
+                        await self._changed.wait()
                 except TimeoutError:
                     continue
         finally:
@@ -298,13 +298,13 @@ class JobNotices:
             log.warning(
                 "a notice was not brought to %s and will be again: %s", answer.address, answer.problem
             )
-            self._news.set()  # its server has a turn left
+            self._changed.set()  # its server has a turn left
             return
         if answer.became == "never":
             self.problem = f"{answer.address}: {answer.problem}"
             log.warning("a notice for %s is given up: %s", answer.address, answer.problem)
         self._forget(key)
-        self._news.set()
+        self._changed.set()
 
     def _give_up(self, one: PendingNotice, why: str) -> None:
         log.warning("a notice of job %d for %s is given up: %s", one.notice.job, one.address, why)

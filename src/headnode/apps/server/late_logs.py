@@ -42,7 +42,7 @@ class LateLogs:
         self._late: dict[LogKey, _LateLines] = {}
         self._held = Counter[int]()  # by user
         self._failures = Counter[int]()  # by user, since a try succeeded or a rest began
-        self._rests: dict[int, float] = {}  # until when, by user
+        self._paused: dict[int, float] = {}  # until when, by user
 
     def __contains__(self, key: LogKey) -> bool:
         return key in self._late
@@ -68,7 +68,7 @@ class LateLogs:
     def due(self, now: float) -> Iterator[tuple[LogKey, str]]:
         """Yield logs to try now, with their lines; after each, `done` or `failed` is called."""
         for key, late in list(self._late.items()):
-            if late.next_try <= now and self._rests.get(key.uid, 0.0) <= now:
+            if late.next_try <= now and self._paused.get(key.uid, 0.0) <= now:
                 yield key, "".join(late.texts)
 
     def failed(self, key: LogKey, now: float) -> bool:
@@ -82,7 +82,7 @@ class LateLogs:
         self._failures[key.uid] += 1
         if self._failures[key.uid] >= TRIES:
             self._failures.pop(key.uid)
-            self._rests[key.uid] = now + REST
+            self._paused[key.uid] = now + REST
         return True
 
     def done(self, key: LogKey) -> None:
@@ -94,4 +94,4 @@ class LateLogs:
         self._held[key.uid] -= late.size
         if not self._held[key.uid]:
             del self._held[key.uid]
-            self._rests.pop(key.uid, None)
+            self._paused.pop(key.uid, None)

@@ -11,7 +11,7 @@ from headnode.engine.settings import read_licences
 
 log = logging.getLogger("headnode.licences")
 
-PATIENCE = 60.0  # seconds that the program may take
+TIMEOUT = 60.0  # seconds that the program may take
 MAX_OUTPUT = 65_536  # bytes of what it prints
 WITHOUT = 5.0  # seconds between two looks whether there is a program
 BY = User(name="LicenceProgram", uid=0, gid=0, administrator=True)
@@ -45,7 +45,7 @@ class LicenceCounts:
     async def _look(self, program: str) -> None:
         from headnode.adapters.processes.site_programs import run_site_program
 
-        ran = await run_site_program(program, "the licence program", {}, PATIENCE, MAX_OUTPUT)
+        ran = await run_site_program(program, "the licence program", {}, TIMEOUT, MAX_OUTPUT)
         before = self._context.licence_problem
         self._context.licence_problem = f"{ran.trouble}: {ran.line}".rstrip(": ") if ran.trouble else ""
         if not self._context.licence_problem:

@@ -83,7 +83,7 @@ MAX_PAUSE_BETWEEN = 60.0  # seconds, while nothing changes: predictions age
 MAX_PREDICTION = 8.0  # seconds of work for one look
 SHORT_PREDICTION = 4.0  # seconds; after one this short more jobs are looked at
 REST_FACTOR = 3  # times as long as a look took, nothing is done
-PATIENCE = 1.5  # seconds that a question waits for a fresh answer
+TIMEOUT = 1.5  # seconds that a question waits for a fresh answer
 
 
 class PredictedStarts:
@@ -99,14 +99,14 @@ class PredictedStarts:
         self._engine, self._archive = engine, past
         self._predictor: PredictorProcess | None = None  # from the first `keep` on
         self.has_learned = False  # from the jobs that ended before
-        self._news, self._question = asyncio.Event(), asyncio.Event()
+        self._changed, self._question = asyncio.Event(), asyncio.Event()
         self._waiting: list[asyncio.Future[None]] = []  # for a look that begins after now
 
     def perform(self, events: Sequence[Event], cluster: ClusterState) -> None:
         """Take note of what has happened."""
         self.foreseer.perform(events, cluster)
         if self.foreseer.changed:
-            self._news.set()
+            self._changed.set()
 
     async def keep(self) -> None:
         """Learn from the newest ended jobs, then look ahead for ever."""
@@ -115,11 +115,11 @@ class PredictedStarts:
             if not self.has_learned:  # nothing is counted twice, also where this begins again
                 await self._learn()
             while True:
-                self._news.clear()
+                self._changed.clear()
                 spent = await self._look() if self._can_look() else 0.0
                 await asyncio.sleep(REST_FACTOR * spent)
                 if not await _is_set_within(self._question, BETWEEN_PREDICTIONS):
-                    await _is_set_within(self._news, MAX_PAUSE_BETWEEN)
+                    await _is_set_within(self._changed, MAX_PAUSE_BETWEEN)
                 self._question.clear()
         finally:
             await self._predictor.end()
@@ -142,9 +142,9 @@ class PredictedStarts:
         looked = asyncio.get_running_loop().create_future()
         self._waiting.append(looked)
         self._question.set()
-        self._news.set()
+        self._changed.set()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(looked, PATIENCE)
+            await asyncio.wait_for(looked, TIMEOUT)
 
     def _has_passed(self, job: JobId | None) -> bool:
         """Return whether a queued job was expected to have started by now."""
@@ -163,7 +163,7 @@ class PredictedStarts:
         elif self.foreseer.expected(record.id) is None and record.state is JobState.SUSPENDED:
             reason = "its wait for processors after that is not predicted yet"
             self.foreseer.changed = True  # the rate is known now
-            self._news.set()
+            self._changed.set()
         elif after.p50 is None:
             reason = "then it waits for jobs without a run time limit, and no similar job has ended yet"
         middle, late = (

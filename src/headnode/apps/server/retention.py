@@ -23,7 +23,7 @@ log = logging.getLogger("headnode.server")
 MAX_PAUSE: Final = 3600.0  # seconds from the end of one round to the next
 MIN_PAUSE: Final = 5.0
 ROUNDS: Final = 10  # while something gets old, if the pauses allow it
-BETWEEN_PARAMETER_LOOKS = 1.0  # seconds between two looks whether another number of days is wished
+BETWEEN_PARAMETER_LOOKS = 1.0  # seconds between two looks whether another number of days is requested
 JOBS_AT_ONCE = 500  # jobs that a node is asked for: looking them up must not make the head late
 PURGED_AT_ONCE: Final = 200  # jobs in one step
 ROWS_AT_ONCE: Final = 500  # that are removed in one step, for the same reason
@@ -33,7 +33,7 @@ _DAY = 86_400.0  # seconds
 
 class _Round(Protocol):
     def days(self) -> float:
-        """Return the number of days that is wished; 0: no round."""
+        """Return the number of days that is requested; 0: no round."""
 
     async def clean(self, before: Instant) -> None:
         """Remove what is of jobs that ended before an instant."""

@@ -395,6 +395,6 @@ class ServerContext:
         """Yield each job that such a job still waits for, and what it must do and does instead, in words."""
         for one in every_dependency(spec, waits_for):
             other = self.lookups.record(one.job) if one.job in waits_for else None
-            fate = outcome_of(other, elements_of(spec, one.job)) if other is not None else None
-            if fate is not None and dependency_state(one, fate) is not DependencyState.MET:
-                yield one.job, dependency_words(one, fate)
+            outcome = outcome_of(other, elements_of(spec, one.job)) if other is not None else None
+            if outcome is not None and dependency_state(one, outcome) is not DependencyState.MET:
+                yield one.job, dependency_words(one, outcome)

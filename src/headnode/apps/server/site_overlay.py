@@ -27,7 +27,7 @@ class SiteOverlay:
     def __init__(self) -> None:
         self.forecast = SiteForecast()
         self._others: dict[str, SiteForecast] = {}  # by resource, where jobs with a choice may go
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._looked = asyncio.Event()
         self._problem = ""
         self._arrived: list[SiteSnapshot] = []  # while a thread reads the forecast; it must not change then
@@ -63,7 +63,7 @@ class SiteOverlay:
         for snapshot in arrived:
             self.forecast.observe(snapshot)
             if not snapshot.problem:
-                self._news.set()
+                self._changed.set()
 
     def job(self, number: str) -> SiteJob | None:
         """Return a job of the site by its id there."""
@@ -76,8 +76,8 @@ class SiteOverlay:
         predictor = PredictorProcess()
         try:
             while True:
-                await self._news.wait()
-                self._news.clear()
+                await self._changed.wait()
+                self._changed.clear()
                 began = time.monotonic()
                 try:
                     await self._learn_from_history(predictor)

@@ -48,14 +48,14 @@ class Votes:
         asked = [self._knocks[name] for name in of if name in self._knocks]
         return sum(now - knock.at <= RECENT and knock.silent >= seconds for knock in asked)
 
-    def head_is_lost(self, received: float, of: Collection[str], wished: float, now: float) -> bool:
+    def head_is_lost(self, received: float, of: Collection[str], requested: float, now: float) -> bool:
         """Whether a standby and more than half of these nodes have been without a head for long enough.
 
         heard:   when the standby heard the head last, on the monotonic clock
-        wished:  seconds without the head, as the administrator has said
+        requested:  seconds without the head, as the administrator has said
         """
-        patience = max(MIN_TAKEOVER_AFTER, wished)
-        return now - received >= patience and is_majority(self.without_head(of, patience, now), of)
+        timeout = max(MIN_TAKEOVER_AFTER, requested)
+        return now - received >= timeout and is_majority(self.without_head(of, timeout, now), of)
 
 
 log = logging.getLogger("headnode.strangers")

@@ -215,7 +215,7 @@ class StandbyHead:
                     await self.following.farewell.wait()
 
     async def _watch(self) -> None:
-        """Take over by itself, if that is wished, once the head and most nodes have lost each other."""
+        """Take over by itself, if that is requested, once the head and most nodes have lost each other."""
         while not self._takeover.is_head:
             await asyncio.sleep(BETWEEN_LOOKS)
             if self._place.takeover_after and self._may_take_over(time.monotonic()):
@@ -232,9 +232,9 @@ class StandbyHead:
         following, replica = self.following, self.following.replica
         if replica is None or following.connected or not following.in_step or following.trouble:
             return False
-        received, wished = following.received, self._place.takeover_after
+        received, requested = following.received, self._place.takeover_after
         return received is not None and self._votes.head_is_lost(
-            received, voters(replica.cluster), wished, now
+            received, voters(replica.cluster), requested, now
         )
 
     def _knocked(self, node: str, key: str, silent: float) -> None:

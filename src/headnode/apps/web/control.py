@@ -21,7 +21,7 @@ from headnode.core.model.errors import BadRequest, HeadnodeError, NotAllowed, Wr
 
 CONTROL_SOCKET: Final = "web.sock"
 _MAX_REQUEST: Final = 4096  # bytes of a request
-_PATIENCE: Final = 5.0  # seconds
+_TIMEOUT: Final = 5.0  # seconds
 
 
 class ControlSocket:
@@ -55,7 +55,7 @@ class ControlSocket:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(_TIMEOUT):
                 _, uid, _ = peer_ids(writer.get_extra_info("socket"))
                 try:
                     answer = self._answer(uid, await reader.readline())

@@ -71,7 +71,7 @@ class EventQueue:
         self.refused: HeadnodeError | None = None
         self._batches: deque[EventBatch] = deque()
         self._size = 0  # events in them
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
         self._begun = asyncio.Event()
 
     def begin(self, position: int) -> None:
@@ -92,22 +92,22 @@ class EventQueue:
             self._batches.clear()
         elif not self.is_behind:
             self._batches.append(batch)
-        self._news.set()
+        self._changed.set()
 
     def refuse(self, error: HeadnodeError) -> None:
         """End the stream."""
         self.refused = error
-        self._news.set()
+        self._changed.set()
         self._begun.set()
 
-    async def take(self, patience: float) -> list[EventBatch]:
+    async def take(self, timeout: float) -> list[EventBatch]:
         """Return what has come, after at most so many seconds."""
-        timer = asyncio.get_running_loop().call_later(patience, self._news.set)
+        timer = asyncio.get_running_loop().call_later(timeout, self._changed.set)
         try:  # cheaper than asyncio.timeout: hundreds of streams come here ten times a second
-            await self._news.wait()
+            await self._changed.wait()
         finally:
             timer.cancel()
-        self._news.clear()
+        self._changed.clear()
         taken, self._size = list(self._batches), 0
         self._batches.clear()
         return taken

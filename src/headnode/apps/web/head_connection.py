@@ -46,12 +46,12 @@ class HeadConnection:
                     await self._writer.drain()
             await self._writer.drain()
 
-    async def receive(self, patience: float | None = ANSWER_TIME) -> bytes:
+    async def receive(self, timeout: float | None = ANSWER_TIME) -> bytes:
         """Return the next answer.
 
         Raises:  ConnectionError; TimeoutError; BadRequest ``frame``.
         """
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             answer = await read_frame(self._reader, MAX_ANSWER)
         if answer is None:
             raise ConnectionResetError("the head closed the connection")
@@ -99,7 +99,7 @@ class HeadConversation:
         Raises:  its refusal; Unavailable ``head-gone``.
         """
         try:
-            reply = await self._connection.receive(patience=None)
+            reply = await self._connection.receive(timeout=None)
         except (ConnectionError, BadRequest) as trouble:
             raise gone(trouble) from None
         if not reply.startswith(GRANTED):

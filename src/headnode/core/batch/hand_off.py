@@ -26,8 +26,8 @@ from headnode.core.batch.tracked import (
     Fact,
     Files,
     ForeignPhase,
-    HandOffPatience,
     HandOffReport,
+    HandOffTimeouts,
     StagedAttempts,
     TrackedAttempt,
     ended_as,
@@ -49,12 +49,12 @@ AT_A_TIME: Final = 200  # attempts whose files or history are asked for in one c
 class HandOffTable:
     """The attempts in one other scheduler.  Whoever runs the commands tells it what they answered."""
 
-    def __init__(self, title: str, patience: HandOffPatience) -> None:
-        self.title, self.patience = title, patience
+    def __init__(self, title: str, timeout: HandOffTimeouts) -> None:
+        self.title, self.timeout = title, timeout
         self.attempts: dict[AttemptPlace, TrackedAttempt] = {}
         self._by_marker: dict[str, TrackedAttempt] = {}
         self._intended: dict[AttemptPlace, TrackedAttempt] = {}  # all in that phase
-        self._wishes: dict[
+        self._requests: dict[
             AttemptPlace, TrackedAttempt
         ] = {}  # all that are to be changed there, and some others
         self.staged = StagedAttempts()
@@ -86,7 +86,7 @@ class HandOffTable:
         )
         one.limit = one.limit_there = limit
         one.held_there = False if phase is ForeignPhase.INTENDED else None
-        self._wishes[key] = one
+        self._requests[key] = one
         if phase is ForeignPhase.INTENDED:
             self._intended[key] = one
         if has_results is not None:
@@ -97,19 +97,19 @@ class HandOffTable:
         if key in self.attempts:
             one = self.attempts[key]
             one.held, one.limit, one.failures = held, limit, 0
-            self._wishes[key] = one
+            self._requests[key] = one
 
     def stop(self, key: AttemptPlace) -> None:
         """The attempt is to be canceled, wherever it is."""
         if key in self.attempts:
             self.attempts[key].stop = True
-            self._wishes[key] = self.attempts[key]
+            self._requests[key] = self.attempts[key]
 
     def drop(self, key: AttemptPlace) -> None:
         """Forget an attempt whose outcome is recorded."""
         attempt = self.attempts.pop(key, None)
         self._intended.pop(key, None)
-        self._wishes.pop(key, None)
+        self._requests.pop(key, None)
         self.staged.drop(key)
         if attempt is not None:
             self._by_marker.pop(attempt.marker, None)
@@ -131,10 +131,10 @@ class HandOffTable:
     def to_act(self, now: Instant) -> dict[ForeignAction, list[TrackedAttempt]]:
         """Return the attempts to cancel, hold, release or limit there now."""
         by_action: dict[ForeignAction, list[TrackedAttempt]] = {}
-        for one in list(self._wishes.values()):
+        for one in list(self._requests.values()):
             if not one.is_to_change:
-                del self._wishes[one.key]
-            for action in one.actions(self.patience.poll, now):
+                del self._requests[one.key]
+            for action in one.actions(self.timeout.poll, now):
                 by_action.setdefault(action, []).append(one)
         return {action: each[:AT_A_TIME] for action, each in by_action.items()}
 
@@ -216,7 +216,7 @@ class HandOffTable:
                 one.failures = 0
                 continue
             one.acted_on(action, now, done=False)
-            self._wishes[one.key] = one
+            self._requests[one.key] = one
             if action is ForeignAction.LIMIT:
                 one.limit_there = None
             reports += self._waits(one, f"{self.title} did not {action} it: {result.complaint}")
@@ -256,7 +256,7 @@ class HandOffTable:
             self._empty_since = None
             return True
         self._empty_since = now if self._empty_since is None else self._empty_since
-        return now - self._empty_since >= self.patience.lost
+        return now - self._empty_since >= self.timeout.lost
 
     def _listed(
         self, one: TrackedAttempt, row: ForeignJob, began: Instant, now: Instant
@@ -266,7 +266,7 @@ class HandOffTable:
         reports = [] if one.id else [hand_off_report(one, "handed", id=row.id)]
         one.listed_as(row)
         if one.is_to_change:
-            self._wishes[one.key] = one
+            self._requests[one.key] = one
         self._enter(one, Fact.LISTED_AS_OVER if row.state is ForeignState.ENDED else Fact.LISTED, now)
         if row.state is ForeignState.WAITING:
             one.not_before = began
@@ -291,7 +291,7 @@ class HandOffTable:
         one.absent_since, one.absent_for, one.good_answers = None, Seconds(0.0), 0
 
     def _not_listed(self, one: TrackedAttempt, began: Instant, now: Instant) -> None:
-        if one.phase is ForeignPhase.DOUBTFUL and began < one.since + self.patience.settle:
+        if one.phase is ForeignPhase.DOUBTFUL and began < one.since + self.timeout.settle:
             return  # its submission may still be under way
         if one.absent_since is None:
             one.absent_since = began
@@ -316,9 +316,9 @@ class HandOffTable:
                 one.report, one.reported = outcome, now
             return self._started(one, one.in_our_time(outcome.started, outcome.ended, now)[0] or now)
         if one.phase is ForeignPhase.DOUBTFUL:
-            late = began >= one.since + self.patience.settle  # no submission was under way any more
+            late = began >= one.since + self.timeout.settle  # no submission was under way any more
             return self._searched(one, files, now) if late else []
-        if began < one.since + self.patience.exit_file and not one.stop:
+        if began < one.since + self.timeout.exit_file and not one.stop:
             return []
         one.without_exit = files
         if one.row is not None and one.row.state is ForeignState.ENDED:
@@ -351,7 +351,7 @@ class HandOffTable:
             elif one.phase is ForeignPhase.MISSING and one.without_exit is not None:
                 reports += self._ended_as(one, row, one.without_exit, now)
         for one in self.attempts.values():
-            if one.report is not None and (rows is None or now - one.reported >= self.patience.accounting):
+            if one.report is not None and (rows is None or now - one.reported >= self.timeout.accounting):
                 reports += self._over(one, reported(one, self.title, now), now)
         return reports
 
@@ -365,8 +365,8 @@ class HandOffTable:
         return reports + self._over(one, outcome, now)
 
     def _lost(self, one: TrackedAttempt, files: Files, now: Instant) -> list[HandOffReport]:
-        patience = self.patience.lost if one.cancels is None else self.patience.exit_file
-        if one.good_answers < GOOD_ANSWERS or one.absent_for < patience:
+        timeout = self.timeout.lost if one.cancels is None else self.timeout.exit_file
+        if one.good_answers < GOOD_ANSWERS or one.absent_for < timeout:
             return []
         if one.stop:
             ran = files.has_started or one.said_started

@@ -100,7 +100,7 @@ class HandOffReport(msgspec.Struct, frozen=True, array_like=True, gc=False, forb
     progress: TransferProgress | None = None
 
 
-class HandOffPatience(NamedTuple):
+class HandOffTimeouts(NamedTuple):
     """How long is waited, in seconds."""
 
     poll: Seconds = Seconds(30.0)  # between two polls, at least

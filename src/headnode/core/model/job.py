@@ -295,7 +295,7 @@ class JobRequest(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     parts: tuple[RequestPart, ...] = ()
     alternatives: tuple["JobRequest", ...] = ()  # alternative requests, best first
     reservation: str = ""  # it runs nowhere but in this one; in lower case
-    welcome: tuple[str, ...] = ()  # reservations that do not keep it out; in lower case, ascending
+    open_reservations: tuple[str, ...] = ()  # reservations that do not keep it out; in lower case, ascending
     user: str = ""  # whose it is, where some nodes serve one user only; empty: it does not matter
     resource: str = ""  # it runs there, not here; several: at one of them; in lower case
     limits: tuple[LimitShare, ...] = ()  # of its user and project

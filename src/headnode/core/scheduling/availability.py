@@ -145,7 +145,7 @@ class Availability:
         """Return the first slot for the minimum that begins at or after an instant, and before `until`."""
         if need.impossible or any(self._kinds.of[node] < 0 for node in need.required):
             return None  # a closed node is of no kind
-        if need.switches and need.patience < inf:
+        if need.switches and need.timeout < inf:
             tried = stages(need, self._now, after, until)
             slots = (self.first_fit(each, duration, begin, end) for each, begin, end in tried)
             return next(filter(None, slots), None)
@@ -279,11 +279,11 @@ class Availability:
         access = need.access
         if access is None or not times:
             return self._free[kind]
-        known = self._seen.get((access.welcome, kind))
+        known = self._seen.get((access.open_reservations, kind))
         if known is None:
-            known = self._seen[access.welcome, kind] = self._free[kind].copy()
+            known = self._seen[access.open_reservations, kind] = self._free[kind].copy()
             for each in times:
-                if each.name not in access.welcome and each.ends > 0:
+                if each.name not in access.open_reservations and each.ends > 0:
                     known.take(self._now + max(each.begins, 0.0), self._now + each.ends, SHUT)
         return known
 

@@ -227,24 +227,24 @@ def _lasting(need: ResolvedRequest, node_table: NodeTable) -> ResolvedRequest:
     return need._replace(alternatives=tuple(orders))
 
 
-def with_patience(need: ResolvedRequest, request: JobRequest, now: float) -> ResolvedRequest:
+def with_timeout(need: ResolvedRequest, request: JobRequest, now: float) -> ResolvedRequest:
     """Return a need that knows for how long from now it asks for few switches: not at all if that is over."""
     if not need.switches:
         return need
     if request.switches_until <= now:
         return need._replace(switches=0)
-    return need._replace(patience=request.switches_until - now)
+    return need._replace(timeout=request.switches_until - now)
 
 
 def later(need: ResolvedRequest, seconds: float) -> ResolvedRequest:
     """Return the need of a start so long from now: it may not ask for few switches any more."""
-    over = need.patience < inf and seconds >= need.patience - _SAME
+    over = need.timeout < inf and seconds >= need.timeout - _SAME
     return need._replace(switches=0) if over else need
 
 
 def resolve_now(request: JobRequest, node_table: NodeTable, now: float) -> ResolvedRequest:
     """Work out what a job asks for now."""
-    return with_patience(resolve(request, node_table), request, now)
+    return with_timeout(resolve(request, node_table), request, now)
 
 
 def resolve_at_last(request: JobRequest, node_table: NodeTable) -> ResolvedRequest:
@@ -257,9 +257,9 @@ def stages(
     need: ResolvedRequest, now: Instant, after: Instant, until: float
 ) -> Iterator[tuple[ResolvedRequest, Instant, float]]:
     """Yield what a job asks for while it waits for few switches and after that, each from when until when."""
-    over = Instant(now + need.patience)
+    over = Instant(now + need.timeout)
     if after < over:
-        yield need._replace(patience=inf), after, min(over, until)
+        yield need._replace(timeout=inf), after, min(over, until)
     if max(after, over) < until:
         yield need._replace(switches=0), max(after, over), until
 

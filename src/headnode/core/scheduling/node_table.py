@@ -269,14 +269,14 @@ class NodeTable:
         """Return what matters of a request because of reservations; None: nothing does."""
         if not self.reserving and not request.reservation:
             return None
-        return ReservationAccess(request.reservation, request.welcome, request.run_time)
+        return ReservationAccess(request.reservation, request.open_reservations, request.run_time)
 
     def _now_alike(self, request: JobRequest) -> ReservationAccess:
         """Return the access with the longest time that meets the same reservations, if it begins now."""
         if self._at_any_time:
-            return ReservationAccess(request.reservation, request.welcome, request.run_time)
+            return ReservationAccess(request.reservation, request.open_reservations, request.run_time)
         return ReservationAccess(
-            request.reservation, request.welcome, self.times.meeting_alike(request.run_time)
+            request.reservation, request.open_reservations, self.times.meeting_alike(request.run_time)
         )
 
     def taking(self, order: NodeOrder, access: ReservationAccess, begin: float) -> NodeOrder:

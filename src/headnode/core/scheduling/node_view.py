@@ -118,7 +118,7 @@ class ReservationAccess(NamedTuple):
     """The access of a request to reserved nodes."""
 
     reservation: str  # the only one it runs in; empty: on any nodes open to it
-    welcome: tuple[str, ...]
+    open_reservations: tuple[str, ...]
     lasts: float  # seconds
 
 
@@ -127,14 +127,14 @@ def in_the_way(times: Iterable[ReservedTime], access: ReservationAccess, begin: 
     end = begin + access.lasts
     for each in times:
         meets = each.begins < end or each.begins <= begin
-        if meets and begin < each.ends and each.name not in access.welcome:
+        if meets and begin < each.ends and each.name not in access.open_reservations:
             return each
     return None
 
 
 def own_time(times: Iterable[ReservedTime], access: ReservationAccess) -> ReservedTime | None:
     """Return the time of the reservation that the job names, if it may use it."""
-    if access.reservation not in access.welcome:
+    if access.reservation not in access.open_reservations:
         return None
     return next((each for each in times if each.name == access.reservation), None)
 
@@ -168,7 +168,7 @@ def reserved_objection(times: Sequence[ReservedTime], access: ReservationAccess)
     named = next((each for each in times if each.name == access.reservation), None)
     if named is None:
         return f"not in reservation {access.reservation!r}"
-    if access.reservation not in access.welcome:
+    if access.reservation not in access.open_reservations:
         return f"in reservation {named.name!r}, which the job's owner may not use"
     if access.lasts > named.ends - max(named.begins, 0.0):
         return f"reserved {named.says}; {_may_run(access)}, and must end with the reservation"

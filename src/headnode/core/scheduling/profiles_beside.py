@@ -98,8 +98,8 @@ class ProfilesBeside:
 
     def of_need(self, need: ResolvedRequest) -> list[tuple[str, Profile]]:
         """Return the profiles of the licences and limits that a need counts."""
-        counted, wished = self.licences, {**need.fixed, **need.each, **need.timed}
-        return [(name, counted[name]) for name in wished if name in counted]
+        counted, requested = self.licences, {**need.fixed, **need.each, **need.timed}
+        return [(name, counted[name]) for name in requested if name in counted]
 
     def amounts_of(
         self, need: ResolvedRequest, others: FreeAmounts, free: Sequence[int], span: tuple[float, float]
@@ -132,8 +132,8 @@ class ProfilesBeside:
             for node, processors in piece.fit:
                 each = zip(self.amounts, piece.of_node(processors), strict=True)
                 parts += [(rooms[node], amount) for rooms, amount in each if amount]
-        wished, profiles = piece.licences.items(), self.licences
-        return parts + [(profiles[n], count) for n, count in wished if n in profiles and not is_spent(n)]
+        requested, profiles = piece.licences.items(), self.licences
+        return parts + [(profiles[n], count) for n, count in requested if n in profiles and not is_spent(n)]
 
     def _spent(self, piece: Allocation) -> list[tuple[Profile, int]]:
         profiles = self.licences

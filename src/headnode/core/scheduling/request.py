@@ -82,7 +82,7 @@ class ResolvedRequest(NamedTuple):
     anywhere: tuple[NodeOrder, ...] = ()  # and these the nodes it may use at some time
     near: bool = False  # of several nodes those under few switches are taken
     switches: int = 0  # it takes nodes under at most so many leaf switches; 0: under any number
-    patience: float = inf  # for so many seconds from now; then any number will do
+    timeout: float = inf  # for so many seconds from now; then any number will do
     contiguous: bool = False  # it takes nodes beside each other
 
     @property

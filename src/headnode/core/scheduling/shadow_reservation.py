@@ -326,8 +326,8 @@ def _changes(need: ResolvedRequest, outlook: ReleaseOutlook) -> list[Instant]:
     edges = instants_of(node_table.reserved)
     if access is not None and access.lasts < inf:
         edges |= {edge - access.lasts for edge in edges}
-    if need.switches and need.patience < inf:
-        edges.add(need.patience)
+    if need.switches and need.timeout < inf:
+        edges.add(need.timeout)
     return sorted({Instant(outlook.since + edge) for edge in edges if edge > 0})
 
 

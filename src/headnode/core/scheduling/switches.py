@@ -1,6 +1,6 @@
 """On which nodes a job runs where nodes are under switches: as few leaf switches as can be.
 
-A job that asks for at most so many leaf switches waits for them, but only for a time: `with_patience`.
+A job that asks for at most so many leaf switches waits for them, but only for a time: `with_timeout`.
 All others run under the smallest switch that holds them; for them it decides only which of several nodes
 are taken, never whether the job starts.  A node under no switch counts as under one of its own.
 

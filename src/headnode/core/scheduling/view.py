@@ -124,7 +124,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
         """Return the place in this queue of a job, given the place that it has without a policy."""
         return turn if self.positions is None else self.positions.get(turn.job, turn)
 
-    def next_impatience(self) -> Instant:
+    def next_imtimeout(self) -> Instant:
         """Return when the next queued job no longer asks for few switches; NEVER where there are none."""
         if not self.node_table().switched:
             return NEVER
@@ -147,8 +147,8 @@ def counted_licences(request: JobRequest, view: View) -> tuple[tuple[str, int], 
     """
     if not (request.licences or request.alternatives):
         return ()
-    wished = (each.feature for one in (request, *request.alternatives) for each in one.licences)
-    return tuple((name, view.licences[name][0]) for name in sorted(set(wished)) if name in view.licences)
+    requested = (each.feature for one in (request, *request.alternatives) for each in one.licences)
+    return tuple((name, view.licences[name][0]) for name in sorted(set(requested)) if name in view.licences)
 
 
 def with_limits(

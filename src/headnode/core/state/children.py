@@ -38,26 +38,26 @@ def update_children(cluster: ClusterState, parent: JobRecord, numbers: Collectio
         child = cluster.jobs[job]
         spec = decode_spec(child.spec)
         elements = elements_of(spec, parent.id)
-        fate = outcome_of(parent, elements) if elements or plain is None else plain
-        awaited = _changed(cluster, spec, child, parent.id, fate)
+        outcome = outcome_of(parent, elements) if elements or plain is None else plain
+        awaited = _changed(cluster, spec, child, parent.id, outcome)
         if awaited is not None:
             cluster.dequeue(child)
             set_awaited(cluster, child, awaited)
             cluster.enqueue(child)
             cluster.agenda.children_released = True
-        if any(hopeless(replace(spec, any_dependency=False), {parent.id: fate})):
+        if any(hopeless(replace(spec, any_dependency=False), {parent.id: outcome})):
             cluster.agenda.dirty_jobs.add(child.id)
 
 
 def _changed(
-    cluster: ClusterState, spec: JobSpec, child: JobRecord, parent: int, fate: ParentOutcome
+    cluster: ClusterState, spec: JobSpec, child: JobRecord, parent: int, outcome: ParentOutcome
 ) -> AwaitedParents | None:
     """Return what the child waits for when that has changed for this parent; None: it has not."""
-    met, start = is_satisfied(spec, parent, fate), child.start_after
+    met, start = is_satisfied(spec, parent, outcome), child.start_after
     if spec.any_dependency:
         satisfied = [one for one in child.satisfied if one != parent]
         if met:
-            due = start_after(spec, parent, fate)
+            due = start_after(spec, parent, outcome)
             start = joined_start(spec, start, due) if satisfied else due
             satisfied.append(parent)
         others = [one for one in parents(spec) if one not in satisfied]
@@ -68,7 +68,7 @@ def _changed(
     if met != (parent in child.waits_for):
         return None
     if met:
-        start = joined_start(spec, start, start_after(spec, parent, fate))
+        start = joined_start(spec, start, start_after(spec, parent, outcome))
     waiting = {parent}.symmetric_difference(child.waits_for)
     known = dict.fromkeys((*parents(spec), *child.waits_for))
     return AwaitedParents(tuple(one for one in known if one in waiting), (), start)
@@ -106,12 +106,12 @@ def cancel_if_in_vain(cluster: ClusterState, record: JobRecord, now: Instant) ->
     if not just_ended or (record.spare and record.waits_for):
         return []
     spec = cluster.spec(record)
-    fates: dict[int, ParentOutcome] = {
+    outcomes: dict[int, ParentOutcome] = {
         over.id: outcome_of(over, elements_of(spec, over.id)) for over in just_ended
     }
     # if any dependency is enough, and no parent is left, all others were past hope before
-    for one in hopeless(replace(spec, any_dependency=False), fates):
-        message = in_vain_words(one, fates[one.job])
+    for one in hopeless(replace(spec, any_dependency=False), outcomes):
+        message = in_vain_words(one, outcomes[one.job])
         if spec.any_dependency:
             message = f"none of its dependencies can be satisfied any more; the last: {message}"
         return [

@@ -16,7 +16,7 @@ from headnode.core.model.quantities import JobId
 from headnode.core.model.ranges import Ranges
 from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.cluster_state import ClusterState
-from headnode.core.state.depend import ParentOutcome, SweepOutcome, fate_of, outcome_words
+from headnode.core.state.depend import ParentOutcome, SweepOutcome, find_outcome, outcome_words
 from headnode.core.state.job_events import InstancesAwaiting, TaskSpans
 from headnode.core.state.job_record import JobRecord, spec_of
 from headnode.core.state.transitions import JobState
@@ -83,17 +83,17 @@ def _ranges_to_compare(task: TaskSpec, sweep: SweepOutcome) -> int:
     return 1 if shared.step == 1 else max(1, len(shared))
 
 
-def waiting_in(task: TaskSpec, fate: ParentOutcome) -> Ranges:
+def waiting_in(task: TaskSpec, outcome: ParentOutcome) -> Ranges:
     """Return the instances of a task whose number has not finished in a parent.
 
     One without a counterpart waits until all of the parent has finished.  All wait where a parent has got
     sweeps since, with which there are too many ranges to compare.
     """
-    sweeps = fate.sweeps if task.kind is TaskType.SWEEP else ()
+    sweeps = outcome.sweeps if task.kind is TaskType.SWEEP else ()
     waiting = Ranges([1], [task.instances], task.instances)
     if sum(_ranges_to_compare(task, sweep) for sweep in sweeps) > COUNTERPARTS.most:
         return waiting
-    if fate.state is JobState.FINISHED:
+    if outcome.state is JobState.FINISHED:
         return _counterparts(task, ((sweep, sweep.unfinished()) for sweep in sweeps))
     begun = [sweep for sweep in sweeps if sweep.finished]
     if not begun:
@@ -107,12 +107,12 @@ def waiting_in(task: TaskSpec, fate: ParentOutcome) -> Ranges:
     return waiting
 
 
-def awaiting(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> InstancesAwaiting:
+def awaiting(spec: JobSpec, outcomes: Mapping[int, ParentOutcome]) -> InstancesAwaiting:
     """Return which instances of a job wait for those of each job that it names for it."""
     found: list[tuple[int, TaskSpans]] = []
     for parent in spec.after_corresponding:
         waiting = (
-            (number, tuple(waiting_in(task, fates[parent]).spans()))
+            (number, tuple(waiting_in(task, outcomes[parent]).spans()))
             for number, task in enumerate(spec.tasks, 1)
             if task.instances
         )
@@ -130,35 +130,35 @@ def instances_awaiting(
     beside: Collection[int],
 ) -> InstancesAwaiting:
     """Return which instances of a job wait for those of other jobs; arguments and errors as in `waits`."""
-    fates = {}
+    outcomes = {}
     for at, parent in enumerate(spec.after_corresponding):
         path = ("after_corresponding", at)
         try:
-            fate = fate_of(cluster, parent, ended, job, beside)
+            outcome = find_outcome(cluster, parent, ended, job, beside)
         except Refused as no:
             raise no.inside(*path) from None
         known = cluster.jobs.get(JobId(parent)) or cluster.agenda.for_archive.get(JobId(parent))
-        fates[parent] = fate if known is None else replace(fate, sweeps=sweeps_of(known))
-        _refuse_too_many(spec, fates, path)
-        if never_starts(spec, fates[parent]):
+        outcomes[parent] = outcome if known is None else replace(outcome, sweeps=sweeps_of(known))
+        _refuse_too_many(spec, outcomes, path)
+        if never_starts(spec, outcomes[parent]):
             raise WrongState(
                 code="never-possible",
                 what=f"each instance waits for the one of its number in job {parent} to finish, "
-                f"and job {parent} {outcome_words(fate)}: the job would never start",
+                f"and job {parent} {outcome_words(outcome)}: the job would never start",
                 fix=f"run job {parent} again first: hn job requeue {parent}; or leave that dependency out",
                 path=path,
             )
-    return awaiting(spec, fates)
+    return awaiting(spec, outcomes)
 
 
-def _refuse_too_many(spec: JobSpec, fates: Mapping[int, ParentOutcome], path: Path) -> None:
+def _refuse_too_many(spec: JobSpec, outcomes: Mapping[int, ParentOutcome], path: Path) -> None:
     """Refuse a job with which the head would be busy for long.
 
     Raises:  BadRequest ``corresponding``.
     """
     ranges = 0
-    for fate in fates.values():
-        for task, sweep in product(spec.tasks, fate.sweeps):
+    for outcome in outcomes.values():
+        for task, sweep in product(spec.tasks, outcome.sweeps):
             ranges += _ranges_to_compare(task, sweep)
             if ranges > COUNTERPARTS.most:
                 what = f"it shares more than {COUNTERPARTS} of numbers with the jobs that it waits for"
@@ -166,11 +166,11 @@ def _refuse_too_many(spec: JobSpec, fates: Mapping[int, ParentOutcome], path: Pa
                 raise BadRequest(code="corresponding", what=what, fix=fix, path=path)
 
 
-def never_starts(spec: JobSpec, fate: ParentOutcome) -> bool:
+def never_starts(spec: JobSpec, outcome: ParentOutcome) -> bool:
     """Return whether no instance of a job can start any more because of how a parent has ended."""
-    if not fate.state.is_final:
+    if not outcome.state.is_final:
         return False
-    return all(len(waiting_in(task, fate)) == task.instances for task in spec.tasks)
+    return all(len(waiting_in(task, outcome)) == task.instances for task in spec.tasks)
 
 
 def sweeps_of(record: JobRecord) -> tuple[SweepOutcome, ...]:

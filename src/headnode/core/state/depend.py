@@ -63,13 +63,13 @@ def outcome_of(record: JobRecord, numbers: Collection[int] = ()) -> ParentOutcom
     """Return what has become of a job, and of the elements with these numbers."""
     run = record.run
     started = run is not None and (run.starts > 0 or run.started is not None)
-    fate = ParentOutcome(record.state, started, record.skipped, started_at=run.started if run else None)
+    outcome = ParentOutcome(record.state, started, record.skipped, started_at=run.started if run else None)
     if not numbers:
-        return fate
+        return outcome
     from headnode.core.state.elements import element_outcomes  # few jobs wait for elements
 
     found = element_outcomes(record, numbers)
-    return replace(fate, elements={number: ParentOutcome(*one) for number, one in found.items()})
+    return replace(outcome, elements={number: ParentOutcome(*one) for number, one in found.items()})
 
 
 def elements_of(spec: JobSpec, parent: int) -> tuple[int, ...]:
@@ -77,57 +77,57 @@ def elements_of(spec: JobSpec, parent: int) -> tuple[int, ...]:
     return tuple(one.element for one in spec.dependencies if one.job == parent and one.element is not None)
 
 
-def dependency_state(one: JobDependency, fate: ParentOutcome) -> DependencyState:
+def dependency_state(one: JobDependency, outcome: ParentOutcome) -> DependencyState:
     """Return the state of a dependency; one that is not satisfied at the end of its job never will be.
 
     A job that was skipped is over, and neither succeeded nor failed nor started.  One that failed or was
     canceled may run again; what was canceled for its end is then brought back (`depend`).
     """
-    if fate.skipped:
+    if outcome.skipped:
         return DependencyState.MET if one.condition is Condition.ON_EXIT else DependencyState.NEVER
     if one.element is None:
-        met = fate.started_at is not None if one.delay else _is_met(one.condition, fate)
+        met = outcome.started_at is not None if one.delay else _is_met(one.condition, outcome)
     else:
-        element = fate.elements.get(one.element)
+        element = outcome.elements.get(one.element)
         met = element is not None and _is_met(one.condition, element)
     if met:
         return DependencyState.MET
-    return DependencyState.NEVER if fate.state.is_final else DependencyState.OPEN
+    return DependencyState.NEVER if outcome.state.is_final else DependencyState.OPEN
 
 
-def _is_met(condition: Condition, fate: ParentOutcome) -> bool:
+def _is_met(condition: Condition, outcome: ParentOutcome) -> bool:
     match condition:
         case Condition.ON_SUCCESS:
-            return fate.state is JobState.FINISHED
+            return outcome.state is JobState.FINISHED
         case Condition.ON_FAILURE:
-            return fate.state in (JobState.FAILED, JobState.CANCELED)
+            return outcome.state in (JobState.FAILED, JobState.CANCELED)
         case Condition.ON_EXIT:
-            return fate.state.is_final
+            return outcome.state.is_final
         case Condition.ON_START:
-            return fate.started
+            return outcome.started
         case Condition.ON_CORRESPONDING:  # as a whole; each instance is looked at in `instance_waits`
-            return fate.state is JobState.FINISHED
+            return outcome.state is JobState.FINISHED
 
 
-def is_satisfied(spec: JobSpec, parent: int, fate: ParentOutcome) -> bool:
+def is_satisfied(spec: JobSpec, parent: int, outcome: ParentOutcome) -> bool:
     """Return whether all that a job waits for of one parent is satisfied, or anything if that is enough.
 
     What a singleton waits for without naming it must have ended.
     """
     enough = any if spec.any_dependency else all
     wanted = [*_on_parent(spec, parent)] or [JobDependency(parent, Condition.ON_EXIT)]
-    return enough(dependency_state(one, fate) is DependencyState.MET for one in wanted)
+    return enough(dependency_state(one, outcome) is DependencyState.MET for one in wanted)
 
 
-def start_after(spec: JobSpec, parent: int, fate: ParentOutcome) -> Instant | None:
+def start_after(spec: JobSpec, parent: int, outcome: ParentOutcome) -> Instant | None:
     """Return when the delays after the start of a parent are over; None: there is none."""
     if not spec.dependencies:
         return None
     delays = [
-        one.delay for one in _on_parent(spec, parent) if dependency_state(one, fate) is DependencyState.MET
+        one.delay for one in _on_parent(spec, parent) if dependency_state(one, outcome) is DependencyState.MET
     ]
     delay = min(delays, default=0.0) if spec.any_dependency else max(delays, default=0.0)
-    return Instant(fate.started_at + delay) if delay and fate.started_at is not None else None
+    return Instant(outcome.started_at + delay) if delay and outcome.started_at is not None else None
 
 
 def joined_start(spec: JobSpec, one: Instant | None, other: Instant | None) -> Instant | None:
@@ -157,25 +157,25 @@ def every_dependency(spec: JobSpec, waits_for: Iterable[int]) -> Iterator[JobDep
     yield from (JobDependency(one, Condition.ON_EXIT) for one in waits_for if one not in named)
 
 
-def hopeless(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> Iterator[JobDependency]:
+def hopeless(spec: JobSpec, outcomes: Mapping[int, ParentOutcome]) -> Iterator[JobDependency]:
     """Yield the dependencies because of which a job can never start, of the parents that are known.
 
     If any dependency is enough, all of them must be known and past hope.
     """
-    known = [one for one in (parents(spec) if len(fates) > 1 else fates) if one in fates]
+    known = [one for one in (parents(spec) if len(outcomes) > 1 else outcomes) if one in outcomes]
     ones = [
-        (one, dependency_state(one, fates[parent])) for parent in known for one in _on_parent(spec, parent)
+        (one, dependency_state(one, outcomes[parent])) for parent in known for one in _on_parent(spec, parent)
     ]
     never = [one for one, state in ones if state is DependencyState.NEVER]
     if not spec.any_dependency or (len(never) == len(ones) and len(known) == len(parents(spec))):
         yield from never
 
 
-def outcome_words(fate: ParentOutcome) -> str:
+def outcome_words(outcome: ParentOutcome) -> str:
     """Return what has become of a parent, such as ``is running``."""
-    if fate.skipped:
+    if outcome.skipped:
         return "was canceled before it started, because its dependencies could no longer be satisfied"
-    match fate.state:
+    match outcome.state:
         case JobState.CONFIGURING:
             return "is not submitted"
         case JobState.ENDING:
@@ -183,9 +183,9 @@ def outcome_words(fate: ParentOutcome) -> str:
         case JobState.CANCELED:
             return "was canceled"
         case JobState.FINISHED | JobState.FAILED:
-            return fate.state.value if fate.started else f"{fate.state.value} without ever starting"
+            return outcome.state.value if outcome.started else f"{outcome.state.value} without ever starting"
         case _:
-            return f"is {fate.state.value}"
+            return f"is {outcome.state.value}"
 
 
 class AwaitedParents(NamedTuple):
@@ -217,21 +217,21 @@ def waits(
     before = (*of_same_name(cluster, spec, job, owner), *same_name) if spec.singleton else ()
     if not wanted:
         return AwaitedParents(before) if before else _NOBODY
-    fates = {}
+    outcomes = {}
     for parent in wanted:
         try:
-            fates[parent] = fate_of(cluster, parent, ended, job, beside, elements_of(spec, parent))
+            outcomes[parent] = find_outcome(cluster, parent, ended, job, beside, elements_of(spec, parent))
         except Refused as no:
             raise no.inside(*_path_of(spec, parent)) from None
-    _refuse_unknown_elements(spec, fates, beside)
-    for one in hopeless(spec, fates):
+    _refuse_unknown_elements(spec, outcomes, beside)
+    for one in hopeless(spec, outcomes):
         raise WrongState(
             code="never-possible",
-            what=f"{in_vain_words(one, fates[one.job])}: the job would never start",
-            fix=_instead(one.job, fates[one.job]),
+            what=f"{in_vain_words(one, outcomes[one.job])}: the job would never start",
+            fix=_instead(one.job, outcomes[one.job]),
             path=_path_of(spec, one.job, one),
         )
-    found = awaited_of(spec, fates)
+    found = awaited_of(spec, outcomes)
     if job in cluster.children:  # else no job waits for it: it closes no circle
         _refuse_circle(cluster, job, found.waits_for)
     others = tuple(one for one in before if one not in wanted)
@@ -241,26 +241,30 @@ def waits(
 _NOBODY = AwaitedParents()
 
 
-def awaited_of(spec: JobSpec, fates: Mapping[int, ParentOutcome]) -> AwaitedParents:
+def awaited_of(spec: JobSpec, outcomes: Mapping[int, ParentOutcome]) -> AwaitedParents:
     """Return which of its parents a job waits for, given what has become of each."""
     met: list[int] = []
     start = None
     for parent in parents(spec):
-        if is_satisfied(spec, parent, fates[parent]):
-            due = start_after(spec, parent, fates[parent])
+        if is_satisfied(spec, parent, outcomes[parent]):
+            due = start_after(spec, parent, outcomes[parent])
             start = joined_start(spec, start, due) if met else due
             met.append(parent)
     if not spec.any_dependency:
         return AwaitedParents(tuple(one for one in parents(spec) if one not in met), (), start)
-    waiting = () if met else tuple(one for one in parents(spec) if not fates[one].state.is_final)
+    waiting = () if met else tuple(one for one in parents(spec) if not outcomes[one].state.is_final)
     return AwaitedParents(waiting, tuple(met), start)
 
 
 def _refuse_unknown_elements(
-    spec: JobSpec, fates: Mapping[int, ParentOutcome], beside: Collection[int]
+    spec: JobSpec, outcomes: Mapping[int, ParentOutcome], beside: Collection[int]
 ) -> None:
     for at, one in enumerate(spec.dependencies):
-        if one.element is not None and one.job not in beside and one.element not in fates[one.job].elements:
+        if (
+            one.element is not None
+            and one.job not in beside
+            and one.element not in outcomes[one.job].elements
+        ):
             raise NotFound(
                 code="no-such-element",
                 what=f"the job depends on {one.title}, and no sweep of job {one.job} has this number",
@@ -298,7 +302,7 @@ def _path_of(spec: JobSpec, parent: int, wanted: JobDependency | None = None) ->
     return ()
 
 
-def fate_of(
+def find_outcome(
     cluster: ClusterState,
     parent: int,
     ended: Mapping[int, ParentOutcome],
@@ -347,31 +351,31 @@ def _refuse_circle(cluster: ClusterState, job: JobId, waiting: tuple[int, ...]) 
         )
 
 
-def _instead(parent: int, fate: ParentOutcome) -> str:
-    if fate.state is JobState.FINISHED or fate.skipped:
+def _instead(parent: int, outcome: ParentOutcome) -> str:
+    if outcome.state is JobState.FINISHED or outcome.skipped:
         return "leave that dependency out, or name another job"
     return f"run job {parent} again first: hn job requeue {parent}; or leave that dependency out"
 
 
-def in_vain_words(one: JobDependency, fate: ParentOutcome) -> str:
+def in_vain_words(one: JobDependency, outcome: ParentOutcome) -> str:
     """Return what a dependency asks for and what became of its parent instead."""
     return (
         f"it waits for {one.title} to {one.condition.words} ({one.condition.value}), "
-        f"and {became_words(one, fate)}"
+        f"and {became_words(one, outcome)}"
     )
 
 
-def dependency_words(one: JobDependency, fate: ParentOutcome) -> str:
+def dependency_words(one: JobDependency, outcome: ParentOutcome) -> str:
     """Return what a job waits for, and what the parent does: ``job 12 to finish, which is running``."""
-    element = fate.elements.get(one.element) if one.element is not None else None
+    element = outcome.elements.get(one.element) if one.element is not None else None
     after = f" and {one.delay / 60:g} minutes to pass" if one.delay else ""
-    return f"{one.title} to {one.condition.words}{after}, which {outcome_words(element or fate)}"
+    return f"{one.title} to {one.condition.words}{after}, which {outcome_words(element or outcome)}"
 
 
-def became_words(one: JobDependency, fate: ParentOutcome) -> str:
+def became_words(one: JobDependency, outcome: ParentOutcome) -> str:
     """Return what has become of the parent of a dependency: ``element 3 of job 12 is running``."""
-    element = fate.elements.get(one.element) if one.element is not None else None
-    return f"{one.title} {outcome_words(element or fate)}"
+    element = outcome.elements.get(one.element) if one.element is not None else None
+    return f"{one.title} {outcome_words(element or outcome)}"
 
 
 def set_awaited(

@@ -97,7 +97,7 @@ def _serve(
     progress, room = graph.run.tasks[index], TaskPlacement(cluster, graph, index, free)
     events: list[e.InstancesDispatched] = []
     for instance in range(progress.made_so_far + 1, MAX_INSTANCES + 1):
-        place = room.place() if now >= graph.rests_until else None
+        place = room.place() if now >= graph.paused_until else None
         if place is None:
             break
         attempts = ((instance, progress.used_by(instance) + 1),)

@@ -166,8 +166,8 @@ def take_verdict(cluster: ClusterState, command: TakeVerdict, now: Instant) -> l
         return [answered] if _is_changed(record, answered) else []
     if command.verdict is ActivationVerdict.FAIL:
         return [answered, *_fail(record, command.words, now)]
-    wished = cluster.written(record).hold_until
-    ahead = wished if wished is not None and wished > now else Instant(now + command.hold)
+    requested = cluster.written(record).hold_until
+    ahead = requested if requested is not None and requested > now else Instant(now + command.hold)
     return [replace(answered, until=ahead)]
 
 

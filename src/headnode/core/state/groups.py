@@ -59,7 +59,7 @@ class SubmitJobs(Command, frozen=True):
 
 
 def create_several(cluster: ClusterState, command: CreateJobs, now: Instant) -> list[Event]:
-    """Make jobs with ids in their order, and submit them if that is wished.
+    """Make jobs with ids in their order, and submit them if that is requested.
 
     Raises:  what refuses one of them, with its number and name; BadRequest ``job-link`` and ``job-circle``.
     """
@@ -228,12 +228,12 @@ def group_state(jobs: Iterable[JobRecord]) -> GroupState:
 
     One that is over counts as started, whether it ever did or not: something has become of the group.
     """
-    fates = [outcome_of(job) for job in jobs]
-    if fates and all(fate.state.is_final for fate in fates):
+    outcomes = [outcome_of(job) for job in jobs]
+    if outcomes and all(outcome.state.is_final for outcome in outcomes):
         return GroupState.COMPLETED
-    if any(fate.started or fate.state.is_final for fate in fates):
+    if any(outcome.started or outcome.state.is_final for outcome in outcomes):
         return GroupState.ACTIVE
-    if all(fate.state is JobState.CONFIGURING for fate in fates):
+    if all(outcome.state is JobState.CONFIGURING for outcome in outcomes):
         return GroupState.NOT_QUEUED
     return GroupState.UNSTARTED
 

@@ -206,7 +206,7 @@ def _have_holds(
 
 
 def hold_task(cluster: ClusterState, command: HoldTask, now: Instant) -> list[Event]:
-    """Keep instances of a task from starting, and stop them if that is wished."""
+    """Keep instances of a task from starting, and stop them if that is requested."""
     from headnode.core.state.rerun import stop_to_requeue  # few instances are held
 
     record, progress = _task_of(cluster, command)

@@ -157,9 +157,11 @@ def parent_over(cluster: ClusterState, parent: JobRecord) -> None:
         child = cluster.jobs[job]
         cluster.agenda.dirty_jobs.add(job)
         if parent.state is JobState.FINISHED:
-            fate = ParentOutcome(parent.state, started=True, sweeps=sweeps_of(parent))
+            outcome = ParentOutcome(parent.state, started=True, sweeps=sweeps_of(parent))
             lost = {
-                at: waiting_in(task, fate) for at, task in enumerate(spec_of(child).tasks) if task.instances
+                at: waiting_in(task, outcome)
+                for at, task in enumerate(spec_of(child).tasks)
+                if task.instances
             }
             freed = {}
             for index, numbers in lost.items():

@@ -218,7 +218,7 @@ def _check_never_submitted(record: JobRecord) -> None:
         )
 
 
-def _check_changed(record: JobRecord, now: JobSpec, wished: JobSpec, task: int) -> None:
+def _check_changed(record: JobRecord, now: JobSpec, requested: JobSpec, task: int) -> None:
     """Refuse a change of a task once its job was submitted, and one of a job that has changed meanwhile."""
     if record.state is not JobState.CONFIGURING:
         raise WrongState(
@@ -227,8 +227,8 @@ def _check_changed(record: JobRecord, now: JobSpec, wished: JobSpec, task: int) 
             fix=f"make a changed copy: hn job clone {record.id}",
             path=("tasks", task - 1),
         )
-    same = [pair for pair in zip(now.tasks, wished.tasks, strict=False) if pair[0] == pair[1]]
-    if len(now.tasks) != len(wished.tasks) or len(same) < len(now.tasks) - 1:
+    same = [pair for pair in zip(now.tasks, requested.tasks, strict=False) if pair[0] == pair[1]]
+    if len(now.tasks) != len(requested.tasks) or len(same) < len(now.tasks) - 1:
         raise WrongState(
             code="stale-tasks",
             what=f"the tasks of job {record.id} have changed at the same time",
@@ -236,10 +236,10 @@ def _check_changed(record: JobRecord, now: JobSpec, wished: JobSpec, task: int) 
         )
 
 
-def _check_added(record: JobRecord, now: JobSpec, wished: JobSpec) -> None:
+def _check_added(record: JobRecord, now: JobSpec, requested: JobSpec) -> None:
     """Refuse tasks that are not added behind the existing ones: a task added meanwhile would be lost."""
     known = len(now.tasks)
-    if len(wished.tasks) <= known or wished.tasks[:known] != now.tasks:
+    if len(requested.tasks) <= known or requested.tasks[:known] != now.tasks:
         raise WrongState(
             code="stale-tasks",
             what=f"job {record.id} has {known} tasks now, and the numbers of the new ones do not follow",
@@ -275,7 +275,7 @@ def _changeable(record: JobRecord) -> frozenset[str] | None:
 def _refuse_fields(
     record: JobRecord,
     former: JobSpec,
-    wished: JobSpec,
+    requested: JobSpec,
     allowed: frozenset[str] | None,
     fields: tuple[str, ...],
 ) -> None:
@@ -283,7 +283,7 @@ def _refuse_fields(
         return
     wrong = sorted(set(fields) - allowed)
     if wrong:
-        found = _options_changed(wrong, former, wished)
+        found = _options_changed(wrong, former, requested)
         names, options = " and ".join(map(repr, found)), "option" if len(found) == 1 else "options"
         raise WrongState(
             code="not-modifiable",
@@ -295,13 +295,15 @@ def _refuse_fields(
         )
 
 
-def _options_changed(fields: list[str], former: JobSpec, wished: JobSpec) -> list[str]:
+def _options_changed(fields: list[str], former: JobSpec, requested: JobSpec) -> list[str]:
     """Return the command-line options of the changed fields; the unit of a size tells which one it is."""
     parts = type(former.needs).__struct_fields__ if "needs" in fields else ()
-    found = [f"needs.{part}" for part in parts if getattr(former.needs, part) != getattr(wished.needs, part)]
+    found = [
+        f"needs.{part}" for part in parts if getattr(former.needs, part) != getattr(requested.needs, part)
+    ]
     sizes = {"minimum", "maximum", "unit"} & set(fields)
     names = option_names({*found, *fields} - sizes - {"needs"}, OPTIONS_OF_JOBS)
-    return sorted([*names, f"num{wished.unit.value}s"] if sizes else names)
+    return sorted([*names, f"num{requested.unit.value}s"] if sizes else names)
 
 
 def _check_running(record: JobRecord, command: ModifyJob) -> None:

@@ -49,23 +49,23 @@ def admitted(reservations: Reservations, record: JobRecord, request: JobRequest)
     own = request.reservation
     if own and own not in reservations and record.state is JobState.RESUMING:
         request = replace(request, reservation="")  # where it stands still there is no reservation any more
-    wished = [each for key, each in reservations.items() if each.automatic or key == own]
-    if not wished:
+    requested = [each for key, each in reservations.items() if each.automatic or key == own]
+    if not requested:
         return request
-    project = decode_spec(record.spec).project if any(each.projects for each in wished) else ""
-    return admitted_owner(wished, record.owner, project, request)
+    project = decode_spec(record.spec).project if any(each.projects for each in requested) else ""
+    return admitted_owner(requested, record.owner, project, request)
 
 
 def admitted_owner(
     reservations: Iterable[NodeReservation], owner: str, project: str, request: JobRequest
 ) -> JobRequest:
     """Return a request with the reservations that let in jobs of an owner and project: as `admitted`."""
-    wished = (each for each in reservations if each.automatic or each.key == request.reservation)
-    welcome = tuple(sorted(each.key for each in wished if each.lets_in(owner, project)))
-    if not welcome:
+    requested = (each for each in reservations if each.automatic or each.key == request.reservation)
+    open_reservations = tuple(sorted(each.key for each in requested if each.lets_in(owner, project)))
+    if not open_reservations:
         return request
-    others = tuple(replace(other, welcome=welcome) for other in request.alternatives)
-    return replace(request, welcome=welcome, alternatives=others)
+    others = tuple(replace(other, open_reservations=open_reservations) for other in request.alternatives)
+    return replace(request, open_reservations=open_reservations, alternatives=others)
 
 
 def by_node(reservations: Iterable[NodeReservation]) -> dict[str, tuple[NodeReservation, ...]]:
@@ -87,7 +87,7 @@ def must_take(
     inside = False
     for each in there:
         inside = inside or (each.key == request.reservation and each.start <= now < each.end)
-        if each.key not in request.welcome and each.meets(now, max(end, now + 1e-6)):
+        if each.key not in request.open_reservations and each.meets(now, max(end, now + 1e-6)):
             raise WrongState(code="stale-plan", what=f"node {node!r} is reserved {each.says()}")
     if request.reservation and not inside:
         raise WrongState(
@@ -153,7 +153,7 @@ def check_stays_clear(
     for node in run.allocation:
         for each in there.get(node, ()):
             known = before is None or each.start < before  # it runs into it already
-            if not known and each.key not in request.welcome and each.start < end:
+            if not known and each.key not in request.open_reservations and each.start < end:
                 raise WrongState(
                     code="reserved-by-then",
                     what=f"job {record.id} cannot run so long: node {node!r} is reserved {each.says()}",

@@ -40,15 +40,15 @@ def revived_with_parent(
     """
     specs = {one.id: decode_spec(one.spec) for one in skipped if _may_come_back(cluster, one, now)}
     back = ParentOutcome(JobState.QUEUED, started=outcome_of(parent).started)
-    fates = _outcomes(cluster, specs, {**ended, parent.id: back})
-    while lost := _stay_canceled(cluster, specs, fates):
+    known = _outcomes(cluster, specs, {**ended, parent.id: back})
+    while lost := _stay_canceled(cluster, specs, known):
         for job in lost:
             del specs[job]
-            fates[job] = ended.get(job, ParentOutcome(JobState.CANCELED, skipped=True))
+            known[job] = ended.get(job, ParentOutcome(JobState.CANCELED, skipped=True))
     records = {one.id: one for one in skipped}
     names: dict[tuple[str, str], list[int]] = {}  # the jobs that come back, by owner and name
     for job, spec in sorted(specs.items()):
-        awaited = awaited_of(spec, fates)
+        awaited = awaited_of(spec, known)
         back_before = names.setdefault((records[job].owner, spec.name), [])
         if spec.singleton:
             others = (*of_same_name(cluster, spec, job, records[job].owner), *back_before)
@@ -57,11 +57,11 @@ def revived_with_parent(
         message = f"job {parent.id} runs again"
         yield e.JobUnarchived(at=now, job=job, record=encode_record(records[job]), by=by)
         back_again = e.JobRequeued(at=now, job=job, by=by, message=message, **awaited._asdict())
-        yield replace(back_again, awaiting=_awaiting(cluster, spec, fates, parent))
+        yield replace(back_again, awaiting=_awaiting(cluster, spec, known, parent))
 
 
 def _awaiting(
-    cluster: ClusterState, spec: JobSpec, fates: Mapping[int, ParentOutcome], parent: JobRecord
+    cluster: ClusterState, spec: JobSpec, known: Mapping[int, ParentOutcome], parent: JobRecord
 ) -> e.InstancesAwaiting:
     """Return which instances of a job that comes back wait for those of other jobs."""
     if not spec.after_corresponding:
@@ -71,8 +71,8 @@ def _awaiting(
     known = {}
     for awaited in spec.after_corresponding:
         alive = parent if awaited == parent.id else cluster.jobs.get(JobId(awaited))
-        fate = fates[awaited]
-        known[awaited] = fate if alive is None else replace(fate, sweeps=sweeps_of(alive))
+        outcome = known[awaited]
+        known[awaited] = outcome if alive is None else replace(outcome, sweeps=sweeps_of(alive))
     return awaiting(spec, known)
 
 
@@ -90,7 +90,7 @@ def _outcomes(
     cluster: ClusterState, specs: Mapping[JobId, JobSpec], outcomes: Mapping[int, ParentOutcome]
 ) -> dict[int, ParentOutcome]:
     """Return what has become of each job that these wait for, as if all of these were queued."""
-    fates = dict(outcomes)
+    known = dict(outcomes)
     numbers: dict[int, set[int]] = {}
     for spec in specs.values():
         for parent in parents(spec):
@@ -98,19 +98,19 @@ def _outcomes(
     for awaited in {parent for spec in specs.values() for parent in parents(spec, of_instances=True)}:
         alive = cluster.jobs.get(JobId(awaited)) or cluster.agenda.for_archive.get(JobId(awaited))
         if alive is not None and alive.id not in outcomes:
-            fates[awaited] = outcome_of(alive, numbers.get(awaited, ()))
-    return fates | dict.fromkeys(specs, ParentOutcome(JobState.QUEUED))
+            known[awaited] = outcome_of(alive, numbers.get(awaited, ()))
+    return known | dict.fromkeys(specs, ParentOutcome(JobState.QUEUED))
 
 
 def _stay_canceled(
-    cluster: ClusterState, specs: Mapping[JobId, JobSpec], fates: Mapping[int, ParentOutcome]
+    cluster: ClusterState, specs: Mapping[JobId, JobSpec], known: Mapping[int, ParentOutcome]
 ) -> list[JobId]:
     """Return those that would wait in vain, for what is not known any more, or for each other."""
     found = [
         job
         for job, spec in specs.items()
-        if any(hopeless(spec, fates))
-        or any(parent not in fates for parent in parents(spec, of_instances=True))
+        if any(hopeless(spec, known))
+        or any(parent not in known for parent in parents(spec, of_instances=True))
     ]
     return found or [JobId(job) for job in set(_circle(cluster, specs)) if job in specs]
 

@@ -92,7 +92,7 @@ MAX_HOLD = 366 * 86400  # seconds
 
 
 def create(cluster: ClusterState, command: CreateJob, now: Instant) -> list[Event]:
-    """Make a job, and submit it if that is wished."""
+    """Make a job, and submit it if that is requested."""
     spec = submitted_spec(cluster, command.by, command.spec) if command.submit else command.spec
     encoded = checked(spec)
     job = JobId(cluster.next_job)

@@ -53,7 +53,7 @@ class TaskGraph:
         self.spec: JobSpec = spec_of(record)
         self.run = run
         self._job, self._waiting = record.id, waiting
-        self.rests_until = Instant(0.0)  # its service makes no instance before
+        self.paused_until = Instant(0.0)  # its service makes no instance before
         self.lines = TaskLines()
         self.work_out()
 

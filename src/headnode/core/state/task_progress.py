@@ -185,8 +185,8 @@ def _special_ended(
     stays.prep_or_release_ended(graph, how.task - 1, live, how, event)
     if how.task - 1 == graph.service:
         until = stays.service_pause(how, event.at)
-        if until > graph.rests_until:
-            graph.rests_until = until
+        if until > graph.paused_until:
+            graph.paused_until = until
             cluster.agenda.wake_ups.set((event.job, ""), until)
 
 

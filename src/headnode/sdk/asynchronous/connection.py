@@ -11,7 +11,7 @@ import msgspec
 
 from headnode.adapters.wire.frame_codec import HEADER, frame, size_of
 from headnode.apps.client.client import KEY, RETRY_PAUSE, RETRY_TIME, lost_answer
-from headnode.apps.client.connection import MAX_FRAME, PATIENCE, Connection, granted
+from headnode.apps.client.connection import MAX_FRAME, TIMEOUT, Connection, granted
 from headnode.apps.client.failures import failure_of
 from headnode.apps.client.local_addresses import SOCKET_NAME, AgentRoute, WebRoute
 from headnode.core.model.errors import HeadnodeError, Unavailable
@@ -67,11 +67,11 @@ class AsyncConnection:
         from headnode.adapters.wire.peers import written_address
         from headnode.apps.client import tls_connection as tls
 
-        patience = tls.CONNECT if search.is_choice else tls.PATIENCE
-        connection = cls(*await tls.open_streams(login, address, patience=patience))
+        patience = tls.CONNECT if search.is_choice else tls.TIMEOUT
+        connection = cls(*await tls.open_streams(login, address, timeout=patience))
         try:
             await connection.send({"verb": "log_in", "token": login.token})
-            search.found(address, granted(await connection.receive(tls.PATIENCE)))
+            search.found(address, granted(await connection.receive(tls.TIMEOUT)))
         except TROUBLE as error:
             await connection.close()
             raise tls.head_away(written_address(address), str(error) or tls.NO_ANSWER) from None
@@ -98,7 +98,7 @@ class AsyncConnection:
         self._writer.write(frame(body))
         await self._writer.drain()
 
-    async def receive(self, patience: float | None = PATIENCE) -> dict[str, Any]:
+    async def receive(self, patience: float | None = TIMEOUT) -> dict[str, Any]:
         """Return the next answer.
 
         Unit:    seconds (`patience`; None waits for ever).
@@ -157,7 +157,7 @@ class AsyncWebConnection(AsyncConnection):
         self._writer.write(self._exchange.request(request))
         await self._writer.drain()
 
-    async def receive(self, patience: float | None = PATIENCE) -> dict[str, Any]:
+    async def receive(self, patience: float | None = TIMEOUT) -> dict[str, Any]:
         """Return the next answer.
 
         Unit:    seconds (`patience`; None waits as long as the gateway shows that it is there).

@@ -99,7 +99,7 @@ class HeadnodeExecutor(Executor):
         opened = CallDirectory(directory_path)
         self._calls = OpenCalls(opened, largest_result)
         self._python, self._task, self._job = python or sys.executable, task, job
-        self._wishes: queue.SimpleQueue[ExecutorRequest] = queue.SimpleQueue()
+        self._requests: queue.SimpleQueue[ExecutorRequest] = queue.SimpleQueue()
         self._lock, self._next, self._closed = threading.Lock(), 1, False
         self._sender: threading.Thread | None = None
         atexit.register(_shut_down_at_exit, weakref.ref(self))
@@ -124,7 +124,7 @@ class HeadnodeExecutor(Executor):
             self._calls.directory.write(f"{future.number}{CALL}", self._header(sources), body)
             self._calls.open(future)
             self._next += 1
-            self._wishes.put(ExecutorRequest(ExecutorRequestKind.CALL, future.number))
+            self._requests.put(ExecutorRequest(ExecutorRequestKind.CALL, future.number))
         return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
@@ -141,7 +141,7 @@ class HeadnodeExecutor(Executor):
                 if not future.running():
                     future.cancel()
         if first and sender is not None:
-            self._wishes.put(ExecutorRequest(ExecutorRequestKind.SHUT_DOWN))
+            self._requests.put(ExecutorRequest(ExecutorRequestKind.SHUT_DOWN))
         elif first:
             self._clean_up()
         if wait and sender is not None:
@@ -208,7 +208,7 @@ class HeadnodeExecutor(Executor):
 
     def _dropped(self, number: int) -> None:
         """Cancel a call at the head; its future is canceled already."""
-        self._wishes.put(ExecutorRequest(ExecutorRequestKind.CANCEL, number))
+        self._requests.put(ExecutorRequest(ExecutorRequestKind.CANCEL, number))
 
     def _send(self) -> None:
         """Submit and cancel calls in batches, until the executor is shut down and all jobs have ended."""
@@ -233,14 +233,14 @@ class HeadnodeExecutor(Executor):
         """End the sender when all jobs have ended; until then calls can be canceled."""
         if jobs is not None:
             jobs.join()
-        self._wishes.put(ExecutorRequest(ExecutorRequestKind.END))
+        self._requests.put(ExecutorRequest(ExecutorRequestKind.END))
 
     def _batch(self) -> list[ExecutorRequest]:
-        """Return what is wished for at about the same time.  Waits for the first wish."""
-        requests, deadline = [self._wishes.get()], time.monotonic() + MAX_BATCH
+        """Return what is requested at about the same time.  Waits for the first wish."""
+        requests, deadline = [self._requests.get()], time.monotonic() + MAX_BATCH
         with contextlib.suppress(queue.Empty):
             while requests[-1].goes_on and len(requests) < MAX_IN_BATCH and time.monotonic() < deadline:
-                requests.append(self._wishes.get(timeout=QUIET))
+                requests.append(self._requests.get(timeout=QUIET))
         return requests
 
     def _description(self) -> dict[str, Any]:

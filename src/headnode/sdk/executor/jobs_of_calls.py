@@ -16,7 +16,7 @@ from headnode.sdk.synchronous.connection import pause
 from headnode.sdk.verbs.verb_methods import Answer, new_key
 
 MAX_JOBS = 8  # of an executor at the same time
-RESULT_PATIENCE = 60.0  # seconds until a result that a task has written is seen in the directory
+RESULT_TIMEOUT = 60.0  # seconds until a result that a task has written is seen in the directory
 
 
 class CallJob:
@@ -171,7 +171,7 @@ class JobsOfCalls:
                 if found.instance in calls:
                     ended[calls[found.instance]] = found
         self.calls.collect_until(
-            [n for n, found in ended.items() if found.exit_code == NO_VALUE], RESULT_PATIENCE
+            [n for n, found in ended.items() if found.exit_code == NO_VALUE], RESULT_TIMEOUT
         )
         for number in self.calls.collect_until(ended, 0.0):
             self.calls.fail([number], _without_result(ended[number]))
@@ -182,7 +182,7 @@ class JobsOfCalls:
         left = [number for calls in self.calls.of_job(job).values() for number in calls.values()]
         for number in self.calls.collect_until(self.calls.without_result(left), 0.0):
             self.calls.fail([number], _ended_early(self.calls.place_of(number)))
-        left = self.calls.collect_until(left, RESULT_PATIENCE)
+        left = self.calls.collect_until(left, RESULT_TIMEOUT)
         self.calls.fail(left, _missing(job, self.calls.directory.path))
 
     def give_up(self, job: int, error: HeadnodeError) -> None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from headnode.core.model.errors import HeadnodeError
 
 PAUSE = 1.0  # seconds between two attempts to reach the head
-END_PATIENCE = 5.0  # seconds to wait for the end of the job, which the head has promised
+END_TIMEOUT = 5.0  # seconds to wait for the end of the job, which the head has promised
 _NOT_OF_COMMANDS = frozenset(
     f"SLURM_{name}" for name in ("CPUS_ON_NODE", "JOB_USER", "LOCALID", "NODEID", "PROCID", "RESTART_COUNT")
 )
@@ -35,20 +35,20 @@ class HeldJob:
         self._client, self._retry_at, self._refused = client, 0.0, ""
         self._conversation: ClientConversation | None = None
 
-    def look(self, patience: float | None, others: "tuple[int, ...]" = ()) -> "list[int]":
+    def look(self, timeout: float | None, others: "tuple[int, ...]" = ()) -> "list[int]":
         """Wait until the head says something; return which of other descriptors became readable.
 
-        Unit:    seconds (`patience`; None waits for ever).
+        Unit:    seconds (`timeout`; None waits for ever).
         """
         self._connect()
         conversation = self._conversation
         if conversation is None:
             left = max(0.0, self._retry_at - time.monotonic())
-            return _readable(others, left if patience is None else min(left, patience))
+            return _readable(others, left if timeout is None else min(left, timeout))
         if conversation.pending:
             self._receive(conversation)
             return _readable(others, 0.0)
-        ready = _readable((conversation.fileno(), *others), patience)
+        ready = _readable((conversation.fileno(), *others), timeout)
         if conversation.fileno() in ready:
             ready.remove(conversation.fileno())
             self._receive(conversation)
@@ -124,16 +124,16 @@ class HeldJob:
         Raises:  HeadnodeError.
         """
         self._client.ask(verb, job=self.job, **fields)
-        until = time.monotonic() + END_PATIENCE
+        until = time.monotonic() + END_TIMEOUT
         while not self.over and (left := until - time.monotonic()) > 0:
             self.look(left)
 
 
-def _readable(files: "tuple[int, ...]", patience: float | None) -> "list[int]":
+def _readable(files: "tuple[int, ...]", timeout: float | None) -> "list[int]":
     poller = select.poll()
     for file in files:
         poller.register(file, select.POLLIN)
-    return [file for file, _ in poller.poll(None if patience is None else patience * 1000)]
+    return [file for file, _ in poller.poll(None if timeout is None else timeout * 1000)]
 
 
 def shell_of_user() -> str:

@@ -213,9 +213,9 @@ def _patiently(job: int, ask: "Callable[[], Answer]") -> "Answer":
 
     Raises:  ProgramRefusal with the id: a user who thinks that there is no job submits it again.
     """
-    from headnode.apps.cli.commands.job_wait import PATIENCE, PAUSE
+    from headnode.apps.cli.commands.job_wait import PAUSE, TIMEOUT
 
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + TIMEOUT
     while True:
         try:
             return ask()

@@ -217,10 +217,10 @@ class _WaitingAllocation:
             sys.stdout.buffer.write(b"\a")
             sys.stdout.buffer.flush()
 
-    def _look(self, patience: float) -> str:
+    def _look(self, timeout: float) -> str:
         """Return ``queued``, ``starts``, ``granted`` or ``over``, after a change or so many seconds."""
         if self.allocation is not None:
-            self.allocation.look(patience)
+            self.allocation.look(timeout)
             _print_notices(self._asked, self.allocation)
             if self.allocation.over:
                 return "over"
@@ -230,7 +230,7 @@ class _WaitingAllocation:
         state = self._client.ask("job", job=self._job)["job"]["state"]
         if state in ("Running", "Finished", "Failed", "Canceled"):
             return "granted" if state == "Running" else "over"
-        time.sleep(patience)
+        time.sleep(timeout)
         return "queued"
 
     def revoke(self) -> None:

@@ -89,7 +89,7 @@ class StepGpus:
     """The GPUs of one step: taken together with its processors, and dealt to its tasks."""
 
     def __init__(self, request: StepGpuRequest, there: "Mapping[str, int]", slots: StepSlots | None) -> None:
-        self._wish, self._there, self._slots = request, there, slots
+        self._request, self._there, self._slots = request, there, slots
         self.of_tasks: dict[int, tuple[int, ...]] | None = None  # by rank; None: all
 
     def all_room(self, nodes: "Sequence[tuple[str, int]]", processors: int) -> "list[tuple[str, int]]":
@@ -98,14 +98,14 @@ class StepGpus:
 
     def take_free(self, nodes: "Sequence[tuple[str, int]]", processors: int) -> "list[tuple[str, int]]":
         """Take all free GPUs; return how many processors of each node tasks can use with them."""
-        if not self._wish.is_set:
+        if not self._request.is_set:
             return list(nodes)
         return self._room(nodes, processors, {node: len(self._free(node)) for node, _ in nodes})
 
     def _room(
         self, nodes: "Sequence[tuple[str, int]]", processors: int, gpus: "Mapping[str, int]"
     ) -> "list[tuple[str, int]]":
-        each, on_node = self._wish
+        each, on_node = self._request
         if each:
             return [(node, min(count, gpus.get(node, 0) // each * processors)) for node, count in nodes]
         return [(node, count if gpus.get(node, 0) >= (on_node or 0) else 0) for node, count in nodes]
@@ -118,9 +118,9 @@ class StepGpus:
 
     def deal(self, tasks: "Sequence[StepTask]") -> None:
         """Deal the GPUs that were taken to tasks, and release the others."""
-        if not self._wish.is_set:
+        if not self._request.is_set:
             return
-        each, on_node = self._wish
+        each, on_node = self._request
         free = {task.node: self._held(task.node) for task in tasks}
         found = {}
         for task in tasks:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     Candidate = tuple[str, str]  # what may be typed, and what it is
     Ask = Callable[[Client], Iterable[Candidate]]
 
-PATIENCE = 2.0  # seconds; a shell that waits for us is stuck
+TIMEOUT = 2.0  # seconds; a shell that waits for us is stuck
 MAX_JOBS_OFFERED = 200  # jobs that are offered
 
 _WORDS: "Mapping[str, Sequence[str]]" = MappingProxyType(
@@ -154,7 +154,7 @@ def _asked(client: Client, ask: "Ask") -> "list[Candidate]":
     """Return what the head answers; nothing where there is none.  It ends this process when it is slow."""
     from headnode.core.model.errors import HeadnodeError
 
-    signal.setitimer(signal.ITIMER_REAL, PATIENCE)
+    signal.setitimer(signal.ITIMER_REAL, TIMEOUT)
     try:
         return list(ask(client))
     except HeadnodeError:

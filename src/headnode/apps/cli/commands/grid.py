@@ -120,7 +120,7 @@ COMMANDS = (
 )
 
 
-PATIENCE: Final = 60.0  # seconds
+TIMEOUT: Final = 60.0  # seconds
 MAX_ANSWER: Final = 1 << 20  # bytes of an answer
 _REFUSALS: Final = {401: NotAllowed, 403: NotAllowed, 404: NotFound, 409: WrongState}
 
@@ -131,7 +131,7 @@ class PilotService:
     def __init__(self, route: WebRoute) -> None:
         """Raises:  BadRequest ``certificate`` if the file of authorities cannot be used."""
         self._route = route
-        self._pool = urllib3.PoolManager(ssl_context=tls_context(route), retries=False, timeout=PATIENCE)
+        self._pool = urllib3.PoolManager(ssl_context=tls_context(route), retries=False, timeout=TIMEOUT)
 
     def create(self, definition: dict[str, Any], **credential: str) -> str:
         """Create a job, which does not start; return its id."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from headnode.apps.cli.progress import ShowJobs
 
-PATIENCE = 60.0  # seconds a head may be away, for a restart, before waiting for it is given up
+TIMEOUT = 60.0  # seconds a head may be away, for a restart, before waiting for it is given up
 MAX_NAMED = 8  # jobs, when the waiting is interrupted
 MAX_SHOWN = 100  # outputs of a job that was waited for
 QUIET_TIME = 3.0  # seconds a job may wait before a pipe is told why
@@ -90,7 +90,7 @@ def states_of(jobs: "list[int]", client: Client) -> "Iterator[list[dict[str, Any
                 yield [known[job] for job in jobs if job in known]
         except Unavailable:
             away_since = away_since or time.monotonic()
-            if not known or time.monotonic() - away_since > PATIENCE:
+            if not known or time.monotonic() - away_since > TIMEOUT:
                 raise
             time.sleep(PAUSE)
         else:

@@ -41,7 +41,7 @@ def _set(args: Arguments, client: Client, out: Output, verb: str, done: str) -> 
     answer = client.ask(
         verb,
         name=the_name(args, "reservation", "give it before the options, such as upgrade"),
-        **_wished(args),
+        **_requested(args),
     )
     reservation = answer["reservation"]
     out.outcome(
@@ -92,7 +92,7 @@ def cancel(args: Arguments, client: Client, out: Output) -> int:
     return for_each(args.words, deed, out)
 
 
-def _wished(args: Arguments) -> "dict[str, Any]":
+def _requested(args: Arguments) -> "dict[str, Any]":
     """Return the fields that were typed."""
     fields: dict[str, Any] = {
         field: [name.strip() for name in text.split(",") if name.strip()]

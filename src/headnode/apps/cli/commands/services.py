@@ -100,7 +100,7 @@ _SIZES = ("memory", "disk", "swap")  # the agent reads them in MB
 
 
 def run_agent(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG001
-    """Join where that is wished, then start the agent in the background or become it."""
+    """Join where that is requested, then start the agent in the background or become it."""
     from headnode.apps.cli import daemons
     from headnode.apps.client.local_addresses import own_agent_directory
 
@@ -239,7 +239,7 @@ def _over(client: Client, over: str) -> str:
 
 
 def _console(args: Arguments, directory: str) -> "tuple[str, dict[str, Any]]":
-    """Start the gateway if that is wished; return what people and programs read about it."""
+    """Start the gateway if that is requested; return what people and programs read about it."""
     if not args.flag("web"):
         return "", {}
     from headnode.apps.cli import web_gateway

@@ -147,14 +147,14 @@ def _dependency(context: ServerContext, record: JobRecord, one: JobDependency) -
     if other is None:
         return DependencyObject(parent, condition, "", "", "", one.element, delay)
     name = context.cluster.written(other).name
-    fate = outcome_of(other, () if one.element is None else (one.element,))
-    stands = dependency_state(one, fate).name.lower()
+    outcome = outcome_of(other, () if one.element is None else (one.element,))
+    stands = dependency_state(one, outcome).name.lower()
     if one.condition is Condition.ON_CORRESPONDING:
         if not record.state.is_final and record.submitted is not None:
             stands = "open" if parent in awaited_by_instances(record) else "met"
     elif record.state.is_queued and parent not in record.waits_for and not record.spare:
         stands = "met"  # what let a job go holds, whatever became of it since
-    element = fate.elements.get(one.element) if one.element is not None else None
+    element = outcome.elements.get(one.element) if one.element is not None else None
     state = STATE_NAMES[other.state if element is None else element.state]
     return DependencyObject(parent, condition, name, state, stands, one.element, delay)
 

@@ -160,8 +160,10 @@ def _request(context: ServerContext, owner: str, project: str, described: JobReq
     if not request.reservation:
         return request
     own = request.reservation if request.reservation in context.cluster.reservation_index.named else ""
-    others = tuple(replace(other, reservation=own, welcome=(own,)) for other in request.alternatives)
-    return replace(request, reservation=own, welcome=(own,), alternatives=others)
+    others = tuple(
+        replace(other, reservation=own, open_reservations=(own,)) for other in request.alternatives
+    )
+    return replace(request, reservation=own, open_reservations=(own,), alternatives=others)
 
 
 def _refuse_too_large(request: JobRequest, reasons: tuple[Reason, ...]) -> None:

@@ -188,17 +188,17 @@ async def modify_job(context: ServerContext, by: User, request: w.ModifyJobReque
 
 
 async def _change_job(
-    context: ServerContext, by: User, job: FoundJob, former: JobSpec, wished: JobSpec
+    context: ServerContext, by: User, job: FoundJob, former: JobSpec, requested: JobSpec
 ) -> tuple[str, ...]:
     """Change a job, past submission filters if it was submitted; return the names of what has changed.
 
     `former` is the job as it was when the request was read.
     """
     record = job.record
-    if wished == former or not (record.state.is_queued or record.state.is_active):
-        return await _changed_to(context, by, job, former, wished)
+    if requested == former or not (record.state.is_queued or record.state.is_active):
+        return await _changed_to(context, by, job, former, requested)
     may_change(by, record)
-    async with context.submission_chain.changing(record, wished) as spec:
+    async with context.submission_chain.changing(record, requested) as spec:
         return await _changed_to(context, by, job, former, spec)
 
 

@@ -35,9 +35,9 @@ _WARNINGS = (
     60.0,
     10.0,
 )  # seconds before the end of its time when who sits there is told
-_START_PATIENCE = 20.0  # seconds for the first task of a running job to start
-_PROGRAM_END_PATIENCE = 30.0  # seconds for a job to be over when its program is
-_JOB_END_PATIENCE = 5.0  # seconds to wait for the end of the job if the end of its program is unknown
+_START_TIMEOUT = 20.0  # seconds for the first task of a running job to start
+_PROGRAM_END_TIMEOUT = 30.0  # seconds for a job to be over when its program is
+_JOB_END_TIMEOUT = 5.0  # seconds to wait for the end of the job if the end of its program is unknown
 _MAX_WINDOW_SIZE = 9999  # rows or columns
 
 
@@ -101,7 +101,7 @@ class _TerminalVisit:
     """One client at one job."""
 
     def __init__(self, context: ServerContext, by: User, request: f.ShellRequest) -> None:
-        self._context, self._by, self._wish, self._job = context, by, request, JobId(request.job)
+        self._context, self._by, self._request, self._job = context, by, request, JobId(request.job)
 
     async def attend(self, client: ClientStream) -> None:
         """Wait until an interactive job runs, connect the client to its terminal, and end the job with it.
@@ -136,7 +136,7 @@ class _TerminalVisit:
             return
         ended = await self._sit(client, *place)
         if ended is not None:
-            await self._is_over(_PROGRAM_END_PATIENCE if ended.reported else _JOB_END_PATIENCE)
+            await self._is_over(_PROGRAM_END_TIMEOUT if ended.reported else _JOB_END_TIMEOUT)
             await self._report_end(client, ended)
 
     async def sit_beside(self, client: ClientStream) -> None:
@@ -163,7 +163,7 @@ class _TerminalVisit:
         """Return the first attempt that runs; wait for it a while, since the job has just begun to."""
         signal = self._context.watchers.watch([self._job])
         try:
-            async with asyncio.timeout(_START_PATIENCE):
+            async with asyncio.timeout(_START_TIMEOUT):
                 while (place := self._task_place()) is None and self._job in self._context.cluster.jobs:
                     await signal.wait()
                     signal.take()
@@ -195,7 +195,7 @@ class _TerminalVisit:
             if gone.done():
                 return None
             await self._cancel("nothing of it runs any more")
-            await self._is_over(_PROGRAM_END_PATIENCE)
+            await self._is_over(_PROGRAM_END_TIMEOUT)
             return CommandEnd(NOT_RUN, reported=False)
         finally:
             for each in (gone, ended, warning):
@@ -285,11 +285,11 @@ class _TerminalVisit:
         self, client: ClientStream, node: str, attempt: SessionKey, placement: NodeCores = ()
     ) -> CommandEnd | None:
         terminal = None
-        if self._wish.rows and self._wish.columns:
-            terminal = m.TerminalSize(self._wish.rows, self._wish.columns, self._wish.kind)
+        if self._request.rows and self._request.columns:
+            terminal = m.TerminalSize(self._request.rows, self._request.columns, self._request.kind)
 
         def launch(route: m.Route) -> m.Launch:
-            request = self._wish
+            request = self._request
             return m.Launch(
                 route, request.command, request.directory, request.environment, placement, terminal
             )
@@ -340,10 +340,10 @@ class _TerminalVisit:
 
     # The end.
 
-    async def _is_over(self, patience: float) -> None:
+    async def _is_over(self, timeout: float) -> None:
         signal = self._context.watchers.watch([self._job])
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(timeout):
                 while self._job in self._context.cluster.jobs:
                     await signal.wait()
                     signal.take()

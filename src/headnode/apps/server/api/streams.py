@@ -156,23 +156,23 @@ class CommandEnd(NamedTuple):
 
 
 async def relay_stream(
-    stream: LaunchStream, client: ClientStream, patience: float | None = None
+    stream: LaunchStream, client: ClientStream, timeout: float | None = None
 ) -> CommandEnd | None:
     """Pass on what a command on a node and a client say to each other; None when the client goes first.
 
-    `patience` in seconds: how long the command may take.
+    `timeout` in seconds: how long the command may take.
     Raises:  BadRequest ``said`` for what is no frame.
     """
     ending = asyncio.ensure_future(_send_output(stream, client))
     leaving = asyncio.ensure_future(_send_input(stream, client))
     try:
-        await asyncio.wait((ending, leaving), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((ending, leaving), timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         if ending.done():
             return ending.result()
         if leaving.done():
             leaving.result()
             return None
-        return CommandEnd(NOT_RUN, f"it did not end within {patience:g} s and was killed")
+        return CommandEnd(NOT_RUN, f"it did not end within {timeout:g} s and was killed")
     except ConnectionError:
         return None
     finally:

@@ -91,7 +91,7 @@ class TaskCaller:
 
 log = logging.getLogger("headnode.clients")
 
-GREETING_PATIENCE = 15.0  # seconds for a node to name the attempt that it represents
+GREETING_TIMEOUT = 15.0  # seconds for a node to name the attempt that it represents
 MAX_GREETING = 4096  # bytes of that
 MAX_CONNECTIONS_OF_NODE = 256  # connections
 MAX_TASK_CONNECTIONS = 1_000  # connections of all nodes
@@ -156,7 +156,7 @@ class TaskDoor:
 
         Raises:  NotAllowed ``no-task``; Unavailable ``too-many-clients``; BadRequest.
         """
-        async with asyncio.timeout(GREETING_PATIENCE):
+        async with asyncio.timeout(GREETING_TIMEOUT):
             data = await read_frame(reader, MAX_GREETING)
         if data is None:
             return None

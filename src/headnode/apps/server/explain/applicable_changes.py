@@ -267,12 +267,12 @@ def change_of_job(
     return ChangeCommand(options, modify_command(record.id, options))
 
 
-def _asks_for(changed: JobSpec, wished: JobRequest) -> bool:
-    """Return whether the changed job asks for what was wished.
+def _asks_for(changed: JobSpec, requested: JobRequest) -> bool:
+    """Return whether the changed job asks for what was requested.
 
     Alternatives that do not say otherwise change with the job: then it asks for less in these, too.
     """
-    return own_request(changed) == msgspec.structs.replace(wished, alternatives=())
+    return own_request(changed) == msgspec.structs.replace(requested, alternatives=())
 
 
 def change_of_draft(spec: JobSpec, offer: Suggestion, *, written: bool, now: Instant) -> ChangeCommand:

@@ -30,7 +30,7 @@ from headnode.core.model.errors import BadRequest, NotAllowed, Unavailable
 
 ALGORITHMS: Final = ("RS256", "PS256", "ES256", "EdDSA")
 """Signatures that are accepted: none with a shared secret, and never none at all."""
-PATIENCE: Final = 10.0  # seconds for each answer of the provider
+TIMEOUT: Final = 10.0  # seconds for each answer of the provider
 REMEMBERED: Final = 3600.0  # seconds that its places and keys are believed
 MAX_ANSWER: Final = 1 << 20  # bytes
 LEEWAY: Final = 60  # seconds that clocks may differ
@@ -128,7 +128,7 @@ class OpenidProvider:
         data = b""
         try:
             async with (
-                httpx.AsyncClient(timeout=PATIENCE, follow_redirects=False) as http,
+                httpx.AsyncClient(timeout=TIMEOUT, follow_redirects=False) as http,
                 http.stream("POST" if form else "GET", address, data=form) as answer,
             ):
                 async for piece in answer.aiter_bytes():

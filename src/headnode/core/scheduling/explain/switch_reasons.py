@@ -24,5 +24,5 @@ def too_many_switches(need: ResolvedRequest, resources: FreeResources) -> Iterat
     word = need.unit.word if need.minimum == 1 else f"{need.unit.word}s"
     needs = f"needs {need.minimum} {word} under at most {leaves}"
     there = f"at most {most} would fit now" if most else "none would fit now"
-    until = "" if need.patience == inf else f"; in {typed_span(need.patience)} the job accepts any number"
+    until = "" if need.timeout == inf else f"; in {typed_span(need.timeout)} the job accepts any number"
     yield Reason(Why.SWITCHES, f"{needs}; {there}{until}")
