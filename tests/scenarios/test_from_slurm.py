@@ -48,11 +48,15 @@ def read(terminal: int) -> bytes:
         return b""
 
 
+ZOE = re.compile(r"hn: UserLimits names the user 'zoe'.*\n")  # the site of the page has an account for her
+
+
 def plain(text: str) -> str:
     """Return a text without what differs from one machine, user and minute to another."""
     text = without_times(re.sub(rf"\b{re.escape(user_name(os.geteuid()))}\b", "ada", text))
     for pattern in TIMES:
         text = re.sub(pattern, "T", text)
+    text = text.replace(" in T: ", " ")  # an expected start, which the first prediction brings after seconds
     return re.sub(r"-{2,}", "---", text)
 
 
@@ -67,7 +71,7 @@ def test_every_command_of_the_page_prints_what_the_page_shows(cluster: Path) -> 
         else:
             status, said = in_terminal(command, cluster)
         assert status == 0, f"{command}: {said}"
-        seen = as_on_the_page(said, cluster)
+        seen = as_on_the_page(ZOE.sub("", said), cluster)
         assert plain(seen) == plain(shown), command
         if not waits and "hn up" not in command:
             assert max(map(len, seen.splitlines())) <= 80, seen

@@ -68,12 +68,12 @@ def _awaiting(
         return ()
     from headnode.core.state.corresponding import awaiting, sweeps_of
 
-    known = {}
+    outcomes = {}
     for awaited in spec.after_corresponding:
         alive = parent if awaited == parent.id else cluster.jobs.get(JobId(awaited))
         outcome = known[awaited]
-        known[awaited] = outcome if alive is None else replace(outcome, sweeps=sweeps_of(alive))
-    return awaiting(spec, known)
+        outcomes[awaited] = outcome if alive is None else replace(outcome, sweeps=sweeps_of(alive))
+    return awaiting(spec, outcomes)
 
 
 def _may_come_back(cluster: ClusterState, record: JobRecord, now: Instant) -> bool:
