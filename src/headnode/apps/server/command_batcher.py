@@ -171,7 +171,7 @@ class CommandBatcher:
         """See to it that the engine is woken when time asks for something, or the clock was set."""
         wake = self._engine.next_wake()
         if wake is None and self._timer is not None:
-            return  # it looks at the clock
+            return  # it rings within `MAX_TIMER`, and looks at the clock
         delay = MAX_TIMER if wake is None else min(max(0.0, wake - self._engine.clock.now()), MAX_TIMER)
         loop = asyncio.get_running_loop()
         if self._timer is not None:

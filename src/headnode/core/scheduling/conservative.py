@@ -121,7 +121,7 @@ class ConservativePass:
                 self._reserve(candidate)
             elif self._kept.slots or not self._is_refused(candidate):
                 self._start_or_wait(candidate)
-        wake = min([self._view.next_imtimeout(), *(each.at for each in self._reservations)])
+        wake = min([self._view.next_switches_timeout(), *(each.at for each in self._reservations)])
         held = tuple(self._reservations)
         if not self._kept.slots:
             remember(self._node_table, self._future, held, self._held)

@@ -118,7 +118,9 @@ def schedule_pass(view: View, rule: BackfillRule) -> Plan:
         refused.pop(request, None)
     state.end(chain(waits, refused))
     reasons = LazyReasons(waits, refused, partial(_still, view, node_table, state, rule))
-    return Plan(tuple(state.starts), tuple(state.grows), reasons, state.reservations(), view.next_imtimeout())
+    return Plan(
+        tuple(state.starts), tuple(state.grows), reasons, state.reservations(), view.next_switches_timeout()
+    )
 
 
 def _wanted(

@@ -124,7 +124,7 @@ class View(msgspec.Struct, frozen=True, gc=False):
         """Return the place in this queue of a job, given the place that it has without a policy."""
         return turn if self.positions is None else self.positions.get(turn.job, turn)
 
-    def next_imtimeout(self) -> Instant:
+    def next_switches_timeout(self) -> Instant:
         """Return when the next queued job no longer asks for few switches; NEVER where there are none."""
         if not self.node_table().switched:
             return NEVER

@@ -67,8 +67,8 @@ class AsyncConnection:
         from headnode.adapters.wire.peers import written_address
         from headnode.apps.client import tls_connection as tls
 
-        patience = tls.CONNECT if search.is_choice else tls.TIMEOUT
-        connection = cls(*await tls.open_streams(login, address, timeout=patience))
+        timeout = tls.CONNECT if search.is_choice else tls.TIMEOUT
+        connection = cls(*await tls.open_streams(login, address, timeout=timeout))
         try:
             await connection.send({"verb": "log_in", "token": login.token})
             search.found(address, granted(await connection.receive(tls.TIMEOUT)))
@@ -98,13 +98,13 @@ class AsyncConnection:
         self._writer.write(frame(body))
         await self._writer.drain()
 
-    async def receive(self, patience: float | None = TIMEOUT) -> dict[str, Any]:
+    async def receive(self, timeout: float | None = TIMEOUT) -> dict[str, Any]:
         """Return the next answer.
 
-        Unit:    seconds (`patience`; None waits for ever).
+        Unit:    seconds (`timeout`; None waits for ever).
         Raises:  TimeoutError; EOFError when the head hangs up; ValueError when it answers no JSON object.
         """
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             size = size_of(await self._reader.readexactly(HEADER), MAX_FRAME)
             body = await self._reader.readexactly(size)
         try:
@@ -157,15 +157,15 @@ class AsyncWebConnection(AsyncConnection):
         self._writer.write(self._exchange.request(request))
         await self._writer.drain()
 
-    async def receive(self, patience: float | None = TIMEOUT) -> dict[str, Any]:
+    async def receive(self, timeout: float | None = TIMEOUT) -> dict[str, Any]:
         """Return the next answer.
 
-        Unit:    seconds (`patience`; None waits as long as the gateway shows that it is there).
+        Unit:    seconds (`timeout`; None waits as long as the gateway shows that it is there).
         Raises:  TimeoutError; EOFError; ValueError.
         """
         from headnode.apps.client.web_connection import PIECE, SILENCE
 
-        async with asyncio.timeout(patience):
+        async with asyncio.timeout(timeout):
             while (answer := self._exchange.answer()) is None:
                 reading = asyncio.ensure_future(self._reader.read(PIECE))
                 done, _ = await asyncio.wait((reading,), timeout=SILENCE)

@@ -236,7 +236,7 @@ class HeadnodeExecutor(Executor):
         self._requests.put(ExecutorRequest(ExecutorRequestKind.END))
 
     def _batch(self) -> list[ExecutorRequest]:
-        """Return what is requested at about the same time.  Waits for the first wish."""
+        """Return what is requested at about the same time.  Waits for the first request."""
         requests, deadline = [self._requests.get()], time.monotonic() + MAX_BATCH
         with contextlib.suppress(queue.Empty):
             while requests[-1].goes_on and len(requests) < MAX_IN_BATCH and time.monotonic() < deadline:
