@@ -113,3 +113,41 @@ def test_only_its_user_reads_a_script_on_the_node_and_it_goes_with_its_job(
     mode, path = (tmp_path / "seen").read_text().splitlines()
     assert mode == "400 0"
     head.until(lambda: not Path(path).exists())
+
+
+def test_scripts_find_a_directory_of_the_job_in_tmpdir_if_their_scheduler_makes_one(
+    head: RealHead, tmp_path: Path
+) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir(mode=0o700)
+    head.ask("set_parameters", values={"TemporaryDirectory": str(scratch)})
+    find = 'cd "$TMPDIR" && ls -A; dirname "$TMPDIR"'
+    for name, line, parent in (
+        ("a", "#PBS -j oe -o a.txt -v TMPDIR=/set/x", str(scratch)),
+        ("b", "#$ -cwd -j y -o b.txt -v TMPDIR=/set/x", str(scratch)),
+        ("c", "#SBATCH -o c.txt --export=ALL,TMPDIR=/set/x", "/set"),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n{find}\n")
+        hn(head, tmp_path, "job", "submit", "--wait", name)
+        assert (tmp_path / f"{name}.txt").read_text().splitlines()[-1] == parent
+    hn(head, tmp_path, "job", "submit", "--wait", "--tmpdir", "--stdout", "d.txt", "sh", "-c", find)
+    assert (tmp_path / "d.txt").read_text() == f"{scratch}\n"
+    assert list(scratch.iterdir()) == []
+
+
+def test_a_process_of_htcondor_has_its_temporary_files_where_it_runs_or_beside_it(
+    head: RealHead, tmp_path: Path
+) -> None:
+    (tmp_path / "p.sh").write_text('#!/bin/sh\necho "$TMPDIR" "$TMP" "$TEMP" "$_CONDOR_SCRATCH_DIR" "$PWD"\n')
+    (tmp_path / "p.sh").chmod(0o755)
+    found = {}
+    for transfer in ("YES", "NO"):
+        text = f"executable = p.sh\noutput = {transfer}\nshould_transfer_files = {transfer}\nqueue\n"
+        (tmp_path / "p.sub").write_text(text)
+        hn(head, tmp_path, "job", "submit", "--wait", "p.sub")
+        *temporary, found[transfer] = (tmp_path / transfer).read_text().split()
+        assert len(temporary) == 4
+        assert len({*temporary}) == 1
+        assert (found[transfer] == temporary[0]) == (transfer == "YES")
+        assert not Path(temporary[0]).exists()
+    assert found["NO"] == str(tmp_path)

@@ -179,9 +179,17 @@ def test_a_node_that_is_away_is_named_and_the_rest_is_shown(cluster: Cluster, tm
     work.finish()
 
 
+class _NoDirectories:
+    def make_elsewhere(self, path: str) -> bool:
+        raise AssertionError(path)
+
+    def remove(self, path: str) -> None:
+        raise AssertionError(path)
+
+
 def test_a_shepherd_that_is_asked_again_and_again_measures_for_a_part_of_its_time() -> None:
     meter, lanes = UsageMeter(), Lanes()
-    launches = RemoteCommands(0, None, lambda _: None, lambda _: None)
+    launches = RemoteCommands(0, None, _NoDirectories(), lambda _: None, lambda _: None)
     answers = [meter.read(lanes, launches)]
     end = time.monotonic() + 1.0
     while time.monotonic() < end:

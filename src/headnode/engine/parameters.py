@@ -166,6 +166,9 @@ _DECLARED = (
     Parameter("SubmitterEnvironment",
         "variables of the submitter's shell that jobs from the command line get: names separated by commas, "
         "or all"),
+    Parameter("TemporaryDirectory", default="/tmp",  # noqa: S108 - in directories of one user each
+        doc="the directory on the nodes in which the temporary directories of tasks are made: TMPDIR in jobs"
+        " of PBS, Grid Engine and HTCondor, and in tasks that ask for one"),
     Parameter("ClusterEnvironment",
         "variables of every task, NAME=VALUE;NAME=VALUE; variables of a job or task override them"),
     Parameter("CommandSentences", "the wording that the programs job, task, node, cluscfg and clusrun print",

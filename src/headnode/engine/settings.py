@@ -245,6 +245,13 @@ def _check_directory(parameter: Parameter, value: str) -> None:
         )
 
 
+def _check_temporary(parameter: Parameter, value: str) -> None:
+    if not value.startswith("/"):
+        raise _wrong(
+            parameter, value, "write the absolute path of a directory on the nodes, such as /scratch"
+        )
+
+
 def _pairs(text: str) -> dict[str, str]:
     from headnode.core.formats.slash_options import read_pairs  # a head without such variables does without
 
@@ -361,6 +368,7 @@ _CHECKS: Mapping[str, Callable[[Parameter, str], None]] = {
     "EventWebhookTypes": _check_event_types,
     "EventWebhookSecretFile": _check_secret_file,
     "NodeFilterDirectory": _check_directory,
+    "TemporaryDirectory": _check_temporary,
     "HealthCheckProgram": _check_program,
     "LicenceProgram": _check_program,
     "PrologProgram": _check_program,

@@ -38,6 +38,7 @@ class TaskOptions(TypedDict, total=False):
     private_directory: (
         bool  # run in a new directory below the work directory or /tmp; it is removed when the task ends
     )
+    temporary_directory: bool  # TMPDIR is a new directory on each node, removed when the task ends
     stdin: str | PurePath  # file for standard input
     stdout: str | PurePath  # file for standard output
     stderr: str | PurePath  # file for standard error
@@ -210,6 +211,7 @@ class SingleTaskOptions(JobOptions, total=False):
     private_directory: (
         bool  # run in a new directory below the work directory or /tmp; it is removed when the task ends
     )
+    temporary_directory: bool  # TMPDIR is a new directory on each node, removed when the task ends
     stdin: str | PurePath  # file for standard input
     stdout: str | PurePath  # file for standard output
     stderr: str | PurePath  # file for standard error

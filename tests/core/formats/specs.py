@@ -203,6 +203,7 @@ NEW_OF_TASKS = {
     "distribution": st.none() | distributions,
     "resource_limits": limits,
     "private_directory": st.booleans(),
+    "temporary_directory": st.none() | st.booleans(),
     "append_output": st.booleans(),
     "append_error": st.booleans(),
 }

@@ -294,6 +294,7 @@ FIELDS: dict[str, Any] = {
 TASK: dict[str, Any] = {
     "rerunnable": False, "run_time": Seconds(600.0), "standard_output": "/o", "standard_error": "/e",
     "standard_input": "/i", "work_directory": "/w", "exclusive": True, "private_directory": True,
+    "temporary_directory": True,
     "distribution": Distribution(nodes=2), "required_nodes": ("n1",), "valid_exit_codes": ((0, 3),),
     "resource_limits": (ResourceLimit("core", soft=0),),
 }  # fmt: skip
@@ -318,6 +319,15 @@ def test_a_field_comes_back_from_a_script_or_its_loss_is_reported(
     if field == "run_time" and of_task:
         one, other = spec.tasks[0], back  # a script has one limit
     assert getattr(one, field) == getattr(other, field) or {*report} - {*usual}
+
+
+@pytest.mark.parametrize("system", BatchSystem)
+def test_a_script_that_enters_its_temporary_directory_loses_it_where_jobs_have_none(
+    system: BatchSystem,
+) -> None:
+    spec = read_script("#!/bin/sh\n#PBS -N a\ncd $TMPDIR\n")[0]
+    said = " ".join(item.what for item in write_script(spec, system)[1])
+    assert ("$TMPDIR is no directory of the job" in said) == (system.value in ("slurm", "lsf"))
 
 
 def test_a_variable_that_the_other_scheduler_does_not_set_is_reported_as_lost() -> None:

@@ -157,6 +157,8 @@ TASK_EXAMPLES = [
     ("rerunnable", "false", "rerunnable", False),
     ("runtime", "infinite", "run_time", FOREVER),
     ("workdir", "/w", "work_directory", "/w"),
+    ("tmpdir", "true", "temporary_directory", True),
+    ("tmpdir", "false", "temporary_directory", False),
     ("stdin", "i", "standard_input", "i"),
     ("stdout", "o", "standard_output", "o"),
     ("stderr", "e", "standard_error", "e"),

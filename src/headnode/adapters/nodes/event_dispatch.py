@@ -217,6 +217,7 @@ class EventDispatch:
         entered = [node for node in record.run.places if node not in record.run.cleaning]
         spec, settings = cluster.spec(record), Settings(cluster.parameters)
         stages = any(task.stages for task in spec.tasks)
+        temporary = any(task.has_temporary_directory(spec.dialect) for task in spec.tasks)
         message = m.OpenJob(
             job=job,
             owner=record.owner,
@@ -234,12 +235,13 @@ class EventDispatch:
             now=time_for_nodes(),
             transfers=transfer_rules(settings, storage_shares(cluster)) if stages else None,
             hooks=hooks_of(settings, record.run),
+            temporary=settings.text("TemporaryDirectory") if temporary else "",
         )
         encoded = _encoder.encode(message)
         for node in entered if only is None else {only} & set(entered):
             link = self._link(node)
             if link is not None:
-                known = encoded if link.knows_signals else _encoder.encode(_without_signal(message))
+                known = encoded if link.knows_signals else _encoder.encode(_for_older(message))
                 link.send_encoded(known)
                 link.opened[job] = zlib.crc32(known)
                 self.knows(job, node)
@@ -315,10 +317,15 @@ def time_for_nodes() -> Instant:
     return Instant(time.time())
 
 
-def _without_signal(message: m.OpenJob) -> m.OpenJob:
-    """Return what a node of before 0.3 is told of a job: it knows no signal before the run time limit."""
+def _for_older(message: m.OpenJob) -> m.OpenJob:
+    """Return what a node of before 0.3 is told of a job.
+
+    It sends no signal before the run time limit, and makes no temporary directory.
+    """
     spec = decode_spec(message.spec)
-    return replace(message, spec=encode_spec(replace(spec, signal=""))) if spec.signal else message
+    tasks = tuple(replace(task, temporary_directory=None) for task in spec.tasks)
+    known = replace(spec, signal="", tasks=tasks)
+    return replace(message, temporary="", spec=message.spec if known == spec else encode_spec(known))
 
 
 def _with_variables(spec: bytes, variables: dict[str, str]) -> bytes:

@@ -21,7 +21,8 @@ from headnode.adapters.processes.cgroup_helper import (
 from headnode.adapters.processes.cgroup_pool import CgroupPool, ReusedCgroup
 from headnode.adapters.processes.limits import Bounds, RequestedLimit, most_processes, without_processes
 from headnode.adapters.processes.program_start import GroupRefused
-from headnode.adapters.processes.spawning import CannotStart, spawn
+from headnode.adapters.processes.spawning import spawn
+from headnode.adapters.processes.start_failures import CannotStart
 
 _SHELLS_ADD = 128  # a shell tells by this exit status and the number that a signal ended its program
 _MAX_OF = 0.6  # of the limit: what the system counts by its ticks, and kills for, is more than what it tells

@@ -14,7 +14,8 @@ from headnode.adapters import process_tree
 from headnode.adapters.processes.cgroup_helper import CgroupFigures, TaskCgroup
 from headnode.adapters.processes.job_journal import EndedRecord, Key
 from headnode.adapters.processes.limits import Bounds, RequestedLimit
-from headnode.adapters.processes.spawning import CannotStart, TaskProgram
+from headnode.adapters.processes.spawning import TaskProgram
+from headnode.adapters.processes.start_failures import CannotStart
 from headnode.core.model.outcome import (
     AttemptOutcome,
     Ending,

@@ -113,11 +113,20 @@ def make(path: str) -> None:
 
 def remove(path: str) -> None:
     """Remove the directory and wait for that; without a process for it, only an empty one."""
+    with contextlib.suppress(OSError):
+        if not _removed_empty(path):
+            os.waitpid(_start(path), 0)
+
+
+def _removed_empty(path: str) -> bool:
+    """Remove an empty directory, for which no process is needed; return whether it is gone."""
     try:
-        os.waitpid(_start(path), 0)
+        os.rmdir(path)  # noqa: PTH106 - pathlib costs every shepherd memory
+    except FileNotFoundError:
+        return True
     except OSError:
-        with contextlib.suppress(OSError):
-            os.rmdir(path)  # noqa: PTH106 - pathlib costs every shepherd memory
+        return False
+    return True
 
 
 class Removals:
@@ -135,7 +144,8 @@ class Removals:
     def begin(self, path: str) -> None:
         """Start removing a directory; if no process can be started, it is removed at the end of the job."""
         try:
-            self._paths[_start(path)] = path
+            if not _removed_empty(path):
+                self._paths[_start(path)] = path
         except OSError:
             self._cut_short.append(path)
 

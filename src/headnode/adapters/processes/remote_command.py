@@ -45,6 +45,7 @@ class LaunchOrder(NamedTuple):
     held: int = 1
     outpost: str = ""
     limits: tuple[RequestedLimit, ...] = ()  # of each of its processes, as the task asks for them
+    temporary: str = ""  # the temporary directory of its outpost, which is made for it
 
     @property
     def bounds(self) -> Bounds:

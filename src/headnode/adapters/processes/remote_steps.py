@@ -8,7 +8,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from headnode.adapters import process_tree
 from headnode.adapters.processes.attempt_limits import (
@@ -34,6 +34,7 @@ class RemoteStep:
     ) -> None:
         """`limits` are those of each of its processes, beside those of its user."""
         self.name, self.bounds, self.group, self.limits = name, bounds, group, limits
+        self.temporary = ""  # the temporary directory that was made for it
         self.memory: MemoryUse | None = None  # what was seen of it
         self.used = ResourceUsage()
         self.why = ""  # it had more memory than it may have
@@ -114,6 +115,19 @@ def step_name(task: str) -> str:
     return f"{TASK}={task}"
 
 
+class StepDirectories(Protocol):
+    """Makes and removes the temporary directories of attempts of other nodes."""
+
+    def make_elsewhere(self, path: str) -> bool:
+        """Make one; False if it is there.
+
+        Raises:  CannotStart.
+        """
+
+    def remove(self, path: str) -> None:
+        """Remove one."""
+
+
 class RemoteCommands:
     """The commands launched here, until ordered to end: daemons outlive the commands that start them."""
 
@@ -121,11 +135,13 @@ class RemoteCommands:
         self,
         run_directory: int,
         groups: TaskCgroups | None,
+        files: StepDirectories,
         watch: Callable[[RemoteStep], None],
         report: Callable[[list[Any]], None],
     ) -> None:
         """`watch` gets steps whose memory is to be checked; `report` sends a message to the agent."""
-        self._run, self._groups, self._watch, self._report = run_directory, groups, watch, report
+        self._run, self._groups, self._files = run_directory, groups, files
+        self._watch, self._report = watch, report
         self._outposts: dict[str, RemoteStep] = {}
         self._settled: dict[
             str, RemoteUsage
@@ -141,7 +157,7 @@ class RemoteCommands:
     def begin(self, order: LaunchOrder) -> None:
         """Start a command.
 
-        Raises:  OSError.
+        Raises:  OSError; CannotStart if its temporary directory cannot be made.
         """
         if order.number in self._parents:
             return
@@ -175,7 +191,9 @@ class RemoteCommands:
         outpost = self._outposts.get(name)
         if outpost is None:
             limits = tuple(order.limits)
+            made = order.temporary and order.outpost and self._files.make_elsewhere(order.temporary)
             outpost = self._outposts[name] = RemoteStep(name, order.bounds, self._group(order), limits)
+            outpost.temporary = order.temporary if made else ""
             if order.outpost:
                 self._watch(outpost)
         return outpost
@@ -347,12 +365,20 @@ class RemoteCommands:
         """Keep what an outpost used, and forget it."""
         total = outpost.total()
         self._remove_group(outpost)
+        if outpost.temporary:
+            self._files.remove(outpost.temporary)
         del self._outposts[outpost.name]
         self._owners = {process: each for process, each in self._owners.items() if each is not outpost}
         for number in outpost.numbers:
             self._parents.pop(number, None)
         if outpost.name.startswith(f"{TASK}="):
             self._settled[outpost.name] = self._settled.get(outpost.name, RemoteUsage()).after(total)
+
+    def remove_directories(self) -> None:
+        """Remove the temporary directories of steps that nobody has ended: the job is over."""
+        for outpost in self._outposts.values():
+            if outpost.temporary:
+                self._files.remove(outpost.temporary)
 
     def _remove_group(self, outpost: RemoteStep) -> None:
         if outpost.group is not None and self._groups is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from headnode.adapters import process_tree
 from headnode.adapters.processes.agent_link import FOR_EVER, REDIAL, Lease, boot_time, clear_signals
+from headnode.adapters.processes.attempt_files import AttemptFiles
 from headnode.adapters.processes.attempt_limits import MemoryWatch
 from headnode.adapters.processes.attempts import (
     Lanes,
@@ -31,8 +32,8 @@ from headnode.adapters.processes.remote_steps import RemoteCommands, RemoteStep
 from headnode.adapters.processes.run_limits import RunLimits, send_signal
 from headnode.adapters.processes.shepherd_home import ShepherdHome
 from headnode.adapters.processes.shepherd_reports import ShepherdReports
-from headnode.adapters.processes.spawning import CannotStart
-from headnode.adapters.processes.staging import AttemptFiles, ShepherdTransfers
+from headnode.adapters.processes.staging import ShepherdTransfers
+from headnode.adapters.processes.start_failures import CannotStart
 from headnode.core.model import faults
 from headnode.core.model.outcome import Ending
 
@@ -57,13 +58,14 @@ class Shepherd:
         self._lanes, self._suspension = Lanes(), ProcessSuspension(home.freezer)
         self._endings = AttemptEndings(self._lodging.kill)
         self._memory, self._meter, self._removals = MemoryWatch(), UsageMeter(), Removals()
-        self._launches = RemoteCommands(directories.run, home.groups, self._memory.begin, self._link.send)
         self._lease = Lease()
         self._transfers = ShepherdTransfers(self._poller, self._link.send, directories.slots)
-        parts = self._endings, self._launches, self._transfers, self._removals
-        self._reaper = Reaper(home.children, self._lanes, *parts)
         around = self._lanes, self._reports, self._removals, directories.output
         self._files = AttemptFiles(self._transfers, *around)
+        tells = self._memory.begin, self._link.send
+        self._launches = RemoteCommands(directories.run, home.groups, self._files, *tells)
+        parts = self._endings, self._launches, self._transfers, self._removals
+        self._reaper = Reaper(home.children, self._lanes, *parts)
         self._closing = self._stays = False
         self._due = True  # something is: else programs have ended, and that is all
         self._alone_since = time.monotonic()
@@ -238,6 +240,8 @@ class Shepherd:
         for order in self._launches.take_kept():
             try:
                 self._launches.begin(order)
+            except CannotStart as why:
+                self._link.send(["launch-failed", order.number, str(why)])
             except OSError as error:
                 self._link.send(
                     ["launch-failed", order.number, f"no process could be created: {error.strerror}"]
@@ -337,8 +341,8 @@ class Shepherd:
             for attempt in starting:
                 attempt.started = time.time()
                 self._reports.starts(attempt)
-                if attempt.program.private:
-                    self._reports.note(["private", attempt.program.work_directory])
+                for path in attempt.program.directories:
+                    self._reports.note(["private", path])
             reason = self._reports.write_down()
             for attempt in starting:
                 self._start(attempt, reason)
@@ -375,6 +379,7 @@ class Shepherd:
         for attempt in list(self._lanes.running.values()):
             if attempt.usage is not None:
                 self._finish(attempt)
+        self._launches.remove_directories()
         self._removals.finish()
         self._reports.write_down()
         self._reports.report_ended()

@@ -157,7 +157,8 @@ def run_message(
     They start when the attempts `after` which they come have ended with valid exit codes.
 
     An item is [instance, attempt, argv, its own variables, work directory, stdin, stdout, stderr, captured],
-    and whether its stdout and its stderr are appended to, if one of them is.
+    and whether its stdout and its stderr are appended to, if one of them is; then its temporary directory,
+    if it has one.
     """
     asked = _asked(limits)
     special = asked or private or bounds != UNBOUND or staging or after
@@ -214,15 +215,17 @@ def launch_message(
     bounds: Bounds = UNBOUND,
     outpost: str = "",
     limits: Sequence[ResourceLimit] = (),
+    temporary: str = "",
 ) -> bytes:
     """Start a command for the shell beside the attempts; it connects with the agent by this number.
 
     `terminal`: rows, columns and kind of the terminal that it is given; empty: none.  `bounds` are those of
     its `outpost`: all of the same name have them together; empty: it stands for itself.  `limits` are for
-    each of its processes.
+    each of its processes.  `temporary` is the temporary directory of its outpost, empty: it has none.
     """
     bound = [bounds.processors, bounds.memory, bounds.held]
-    more = [_asked(limits)] if limits else []
+    more: list[Any] = [_asked(limits)] if limits or temporary else []
+    more += [temporary] if temporary else []
     return _encode(["launch", number, command, environment, work_directory, terminal, *bound, outpost, *more])
 
 

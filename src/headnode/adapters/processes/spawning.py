@@ -11,12 +11,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from headnode.adapters.processes.attempt_directories import make_directories
 from headnode.adapters.processes.limits import (
     SHORT,
     CannotSet,
     RequestedLimit,
     nothing_is_left,
-    own_limit_is_reached,
     requested_limits,
 )
 from headnode.adapters.processes.missing_program import beside, reason, why_not
@@ -25,10 +25,10 @@ from headnode.adapters.processes.program_start import (
     GroupRefused,
     LimitRefused,
     bound_to,
-    make,
     remove,
     start_limited,
 )
+from headnode.adapters.processes.start_failures import CannotStart, cannot, shortage
 from headnode.core.model import faults
 
 SHELL = "/bin/sh"
@@ -52,45 +52,6 @@ _NEW_FILE = _OUTPUT | os.O_TRUNC
 Start = Callable[[str, list[str], dict[str, str], Files], int]
 
 
-class CannotStart(Exception):
-    """Why a program cannot be started: a sentence with what to do, and the trouble in a word of `faults`."""
-
-    def __init__(self, why: str, trouble: str = faults.COMMAND) -> None:
-        super().__init__(why)
-        self.trouble = trouble
-
-
-def _cannot(why: str, trouble: str, error: OSError) -> CannotStart:
-    """Return why something of the job cannot be used; where nothing else can be had either, that is why."""
-    if error.errno in SHORT and nothing_is_left():
-        return _shortage(error)
-    return CannotStart(why, trouble)
-
-
-def _shortage(error: OSError) -> CannotStart:
-    if own_limit_is_reached():
-        return CannotStart(
-            f"no process can be started: {reason(error)}; the job or its user has reached a limit on this "
-            "node: let it start fewer processes, or raise the limit",
-            faults.PROCESS_LIMIT,
-        )
-    return CannotStart(
-        f"this node cannot start processes: {reason(error)}; see what uses its processes, files and memory",
-        faults.SHORTAGE,
-    )
-
-
-def cannot_transfer(error: OSError) -> CannotStart:
-    """Return why no process can transfer files here: its user can run no Python, or something is short."""
-    if isinstance(error, (FileNotFoundError, PermissionError)):
-        return CannotStart(
-            f"no file can be transferred on this node: the user of the job cannot run Headnode's Python: "
-            f"{reason(error)}; make it readable and executable for all",
-            faults.LAUNCHER,
-        )
-    return _shortage(error)
-
-
 class TaskProgram(NamedTuple):
     """What to start.  Paths are absolute or empty; `captured` is relative to the job's captured output."""
 
@@ -103,9 +64,16 @@ class TaskProgram(NamedTuple):
     captured: str
     append_stdout: bool = False  # what the file holds stays, and output is written behind it
     append_stderr: bool = False
+    temporary: str = ""  # a directory that is made for it; empty: none
     limits: tuple[RequestedLimit, ...] = ()
     private: bool = False  # the work directory is its own: it is made here
-    made: bool = False  # it was made before, for files that are there already
+    made: bool = False  # its directories were made before, for files that are there already
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The directories that are made for it."""
+        temporary = (self.temporary,) if self.temporary else ()
+        return (*temporary, self.work_directory) if self.private else temporary
 
     @property
     def captures(self) -> bool:
@@ -122,13 +90,14 @@ def spawn(
     the machine that it may use (none named: all), `entrances` as in `start_limited`.
     Raises:  CannotStart; GroupRefused.
     """
-    if not program.private or program.made:
+    if program.made or not program.directories:
         return _spawn(program, output_directory, processors, entrances)
-    make_scratch(program.work_directory)
+    make_directories(program.temporary, program.work_directory if program.private else "")
     try:
         return _spawn(program, output_directory, processors, entrances)
     except (CannotStart, GroupRefused):
-        remove(program.work_directory)
+        for path in program.directories:
+            remove(path)
         raise
 
 
@@ -148,27 +117,12 @@ def _spawn(
             os.close(file)
 
 
-def make_scratch(work_directory: str) -> None:
-    """Make the directory that an attempt has for itself.
-
-    Raises:  CannotStart.
-    """
-    try:
-        make(work_directory)
-    except OSError as error:
-        raise CannotStart(
-            f"the private directory {work_directory!r} cannot be made: {reason(error)}; "
-            "give the task a work directory, or TMPDIR, in which its owner may make one",
-            faults.WORK_DIRECTORY,
-        ) from None
-
-
 def _enter(program: TaskProgram) -> None:
     try:
         os.chdir(program.work_directory)
     except OSError as error:
         do = "let the owner of the job enter it" if error.errno == errno.EACCES else "create it there"
-        raise _cannot(
+        raise cannot(
             f"the work directory {program.work_directory!r} cannot be entered{_on_node(program)}: "
             f"{reason(error)}; {do}, or name a directory that the node has: --workdir DIRECTORY",
             faults.WORK_DIRECTORY,
@@ -214,7 +168,7 @@ def _open_input(path: str) -> int:
     try:  # without O_NONBLOCK, a named pipe without a writer would block every task of the job
         return _blocking(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
     except OSError as error:
-        raise _cannot(
+        raise cannot(
             f"the standard input {path!r} cannot be read: {reason(error)}; "
             "create the file, readable for the owner of the job, or leave out standard input",
             faults.FILES,
@@ -231,7 +185,7 @@ def _open_output(path: str, what: str, *, append: bool) -> int:
             if isinstance(error, IsADirectoryError)
             else "create its directory and let the owner of the job write there, or name another file"
         )
-        raise _cannot(
+        raise cannot(
             f"the {what} {path!r} cannot be written: {reason(error)}; {fix}",
             faults.FILES,
             error,
@@ -315,7 +269,7 @@ def _start(program: TaskProgram, files: Files, entrances: Sequence[int]) -> int:
             return start(path, program.argv, program.environment, files)
         except OSError as error:
             if error.errno in SHORT and nothing_is_left():
-                raise _shortage(error) from None
+                raise shortage(error) from None
             if error.errno not in (errno.ENOEXEC, *SHORT):
                 raise
             # A script that does not name its interpreter, as every shell does; or there is enough again.

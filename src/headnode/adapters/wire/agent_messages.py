@@ -257,6 +257,9 @@ class Launch(Message, frozen=True, tag="Launch"):
     The head itself sends it with a route from no node: with task 0 for a command beside the tasks of a job,
     with the place of a task for a command of that task on its first node, else to open a terminal for a
     task that waits for it.  Without a command it launches the login shell.
+
+    `temporary` is the name of the temporary directory of the attempt, if it has one: it has the same name on
+    all of its nodes.
     """
 
     route: Route
@@ -265,6 +268,7 @@ class Launch(Message, frozen=True, tag="Launch"):
     environment: dict[str, str]
     placement: NodeCores = ()
     terminal: TerminalSize | None = None
+    temporary: str = ""
 
 
 class LaunchData(Message, frozen=True, tag="LaunchData"):

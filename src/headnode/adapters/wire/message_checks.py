@@ -85,6 +85,8 @@ def _objection(message: FromAgent, now: float) -> str:
             return f"a load of {load:g}"
         case OutputRead(size=size) if not 0 <= size <= b.BYTES_MOVED.most:
             return f"a file of {size} bytes"
+        case Launch(temporary=temporary) if len(temporary) > b.NAME.most:
+            return f"a temporary directory with a name of {len(temporary):,} characters"
         case Launch(command=command, environment=environment):
             return launch_objection(command, environment)
         case LaunchData(code=code) if not (b.CODE.least or 0) <= code <= b.CODE.most:

@@ -158,6 +158,7 @@ class OpenJob(Message, frozen=True, tag="OpenJob"):
     now: Instant = Instant(0.0)  # what time the head has, by which the deadline is one; 0: it does not say
     transfers: TransferRules | None = None  # of a job that stages files
     hooks: Hooks | None = None  # with them the node says `JobReady` before anything of the job may run there
+    temporary: str = ""  # where the temporary directories of its tasks are made, if they have some
 
 
 class Run(Message, frozen=True, tag="Run"):

@@ -162,13 +162,15 @@ class LaunchClient:
             _refuse_too_large(request)
             self._admit(uid)
             self.gathering.launches(job, key, request.host)
+            temporary = self._services.temporary_name(job, key)
         except HeadnodeError as error:
             writer.write(_exit_frame(wire.FAILED, f"{error}"))
             await writer.drain()
             return
         route = Route(job, *key, secrets.token_hex(8), self._node, request.host)
         stream = self.streams[route.number] = LaunchStream(self._services.send, route, back=False)
-        stream.launch(Launch(route, request.command, request.directory, request.environment))
+        asked = request.command, request.directory, request.environment
+        stream.launch(Launch(route, *asked, temporary=temporary))
         listening = self._begin(self._read_launcher(reader, stream))
         self._users[uid] += 1
         try:

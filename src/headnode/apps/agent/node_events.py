@@ -32,14 +32,9 @@ from headnode.apps.agent.output import as_here
 from headnode.apps.agent.places import Places
 from headnode.apps.agent.prolog_epilog import PrologEpilog, TaskFilters
 from headnode.apps.agent.results import ResultSender
-from headnode.apps.agent.shepherd_handle import (
-    Failure,
-    ShepherdHandle,
-    ShepherdPhase,
-    result_without_record,
-)
+from headnode.apps.agent.shepherd_handle import Failure, ShepherdHandle, ShepherdPhase, result_without_record
 from headnode.apps.agent.shepherds import Shepherds
-from headnode.apps.agent.task_orders import TaskOrders
+from headnode.apps.agent.task_orders import TaskOrders, temporary_name_in
 from headnode.apps.agent.task_tools import LaunchPlaces, TaskAccess
 from headnode.core.launching.environment import TASK_MARKER
 from headnode.core.launching.node_filters import NodeFilterResult
@@ -239,8 +234,9 @@ class JobStarts:
         elsewhere = launch.route.task and launch.route.first  # else it is beside the tasks on their node
         outpost = step_name(environment[TASK_MARKER]) if elsewhere else ""
         limits = orders.limits_for(launch)
+        temporary = orders.temporary_of(launch, self._parts.access.places) if outpost else ""
         message = shepherd_protocol.launch_message(
-            number, launch.command, environment, directory, terminal, bounds, outpost, limits
+            number, launch.command, environment, directory, terminal, bounds, outpost, limits, temporary
         )
         tended.send(message)
         return tended.uid
@@ -292,6 +288,10 @@ class NodeEvents(NodeServices):
 
     def attempt_of(self, uid: int, named: str) -> tuple[JobId, Key] | None:
         return self._table.attempt_of(uid, named)
+
+    def temporary_name(self, number: JobId, key: Key) -> str:
+        opened = self._table.job(number).opened
+        return "" if opened is None else temporary_name_in(opened, key, self.parts.access.places)
 
     # Remote commands.
 

@@ -26,6 +26,12 @@ class NodeServices(Protocol):
     def attempt_of(self, uid: int, named: str) -> tuple[JobId, Key] | None:
         """Return this attempt (job.task.instance.attempt) of a user, if it may be here, else another one."""
 
+    def temporary_name(self, number: JobId, key: Key) -> str:
+        """Return the name of the temporary directory of an attempt that lives here; empty: it has none.
+
+        Raises:  OSError.
+        """
+
     # Remote commands.
 
     def start_launched(self, launch: Launch) -> int:

@@ -1,5 +1,6 @@
 """The head's orders for a job become messages to its shepherd."""
 
+import posixpath
 import socket
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -16,28 +17,35 @@ from headnode.adapters.wire.agent_messages import Launch
 from headnode.adapters.wire.messages import OpenJob, Run, TransferRules, Welcome
 from headnode.apps.agent.gpu_assignments import BESIDE, GpuAssignments, GpuRequest
 from headnode.apps.agent.launching import LaunchRouter
-from headnode.apps.agent.task_tools import TaskAccess
+from headnode.apps.agent.task_tools import LaunchPlaces, TaskAccess
 from headnode.core.launching.environment import (
     SHEPHERD_MARKER,
     TASK_MARKER,
     LaunchContext,
     is_parallel,
     is_schedulers,
+    is_temporary_name,
     place_variables,
     process_order,
     process_places,
     ranks_of,
     reads_hosts,
+    temporary_name,
 )
 from headnode.core.launching.gpus import processors_of_gpu
 from headnode.core.launching.node_filters import NodeFilterInput, NodeFilterResult
 from headnode.core.launching.recipe import Recipe, RecipeBuilder, captured_name
+from headnode.core.model.bounds import NAME
+from headnode.core.model.errors import BadRequest
+from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import is_allocation
 from headnode.core.model.node import NodeFacts, bound_to
-from headnode.core.model.quantities import FOREVER
+from headnode.core.model.quantities import FOREVER, JobId
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import decode_spec
+
+TEMPORARY = "temporary directory of"  # beside an attempt: what a secret is for
 
 
 class TaskOrders:
@@ -74,6 +82,7 @@ class TaskOrders:
         self._bound, self._memory_limited = opened.bound, opened.memory_limited
         self._allocation, self._gpus = opened.allocation, gpus
         self._transfer_rules = opened.transfers or TransferRules()
+        self._temporary_parent = opened.temporary
         self._prepared: dict[tuple[int, NodeCores], RecipeBuilder] = {}
         self._shared: dict[tuple[Distribution, NodeCores], dict[str, str]] = {}
         self._kept: set[int] = set()  # tasks whose scripts are in files here
@@ -106,12 +115,26 @@ class TaskOrders:
             else None
         )
         recipes = [
-            preparation.recipe(instance, attempt, self._unstarted.get((task, instance), 0), gpus)
+            preparation.recipe(
+                instance,
+                attempt,
+                self._unstarted.get((task, instance), 0),
+                gpus,
+                self._temporary((task, instance, attempt), launching.places),
+            )
             for instance, attempt in attempts
         ]
         if reads_hosts(self._around.spec, spec, place):
             recipes = [self._with_launcher(recipe, spec, place, launching) for recipe in recipes]
         return recipes
+
+    def _temporary(self, key: Key, places: LaunchPlaces) -> str:
+        """Return the path of the temporary directory of an attempt that starts here; empty: it has none.
+
+        Raises:  OSError.
+        """
+        name = _temporary_name(self._around.spec, self._around.job, key, places)
+        return posixpath.join(self._temporary_parent, name) if name and self._temporary_parent else ""
 
     def _gpu_variables(self, keys: list[Key], place: NodeCores) -> dict[str, str]:
         """Return the variables of the GPUs of attempts that run one after the other; none on a node without.
@@ -255,7 +278,8 @@ class TaskOrders:
         if not route.task:
             return self._beside(launch)
         preparation = self._preparation(route.task, self._tasks[route.task - 1], launch.placement)
-        recipe = preparation.recipe(route.instance, route.attempt)
+        temporary = self.temporary_of(launch, launching.places)
+        recipe = preparation.recipe(route.instance, route.attempt, temporary=temporary)
         if not route.first:
             recipe = self._with_launcher(recipe, self._tasks[route.task - 1], launch.placement, launching)
         own = recipe.environment
@@ -263,6 +287,22 @@ class TaskOrders:
         schedulers = {name: value for name, value in own.items() if is_schedulers(name)}
         gpus = self._gpu_variables([(route.task, route.instance, route.attempt)], launch.placement)
         return {**own, **sent, **schedulers, **gpus, LAUNCHED: route.number}, launch.directory
+
+    def temporary_of(self, launch: Launch, places: LaunchPlaces) -> str:
+        """Return the path of the temporary directory of the attempt that launches a command here, or "".
+
+        The first node of the attempt has chosen its name.
+
+        Raises:  OSError; BadRequest ``launch``.
+        """
+        route, name = launch.route, launch.temporary
+        path = self._temporary((route.task, route.instance, route.attempt), places)
+        if not path or not route.first:
+            return path
+        if not is_temporary_name(name, f"{route.job}.{route.task}.{route.instance}.{route.attempt}"):
+            what = f"{name[: NAME.most]!r} is not the name of the temporary directory of the task"
+            raise BadRequest(code="launch", what=what)
+        return posixpath.join(self._temporary_parent, name)
 
     def bounds_for(self, launch: Launch) -> Bounds:
         """Return what all that an attempt launches here may have; beside the tasks: the job's processors."""
@@ -315,6 +355,25 @@ class TaskOrders:
         return preparation
 
 
+def temporary_name_in(opened: OpenJob, key: Key, places: LaunchPlaces) -> str:
+    """Return the name of the temporary directory of an attempt that starts here; empty: it has none.
+
+    Raises:  OSError.
+    """
+    return _temporary_name(decode_spec(opened.spec), opened.job, key, places) if opened.temporary else ""
+
+
+def _temporary_name(spec: JobSpec, job: JobId, key: Key, places: LaunchPlaces) -> str:
+    """Return the name, which the next agent of this node knows, too, and no other user.
+
+    Raises:  OSError.
+    """
+    if not spec.tasks[key[0] - 1].has_temporary_directory(spec.dialect):
+        return ""
+    attempt = ".".join(map(str, (job, *key)))
+    return temporary_name(attempt, places.secret(f"{TEMPORARY} {attempt}"))
+
+
 def _processors_of_gpu(opened: OpenJob, facts: NodeFacts) -> int:
     held = dict(opened.allocation).get(facts.name, ())
     return processors_of_gpu(decode_spec(opened.spec), len(held), facts.gpus)
@@ -334,5 +393,6 @@ def _item(task: int, attempt: tuple[int, int], recipe: Recipe, shared: dict[str,
         recipe.stdout,
         recipe.stderr,
         captured_name(task, attempt[0]),
-        *(appends if any(appends) else ()),
+        *(appends if any(appends) or recipe.temporary else ()),
+        *((recipe.temporary,) if recipe.temporary else ()),
     ]

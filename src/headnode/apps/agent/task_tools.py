@@ -249,13 +249,13 @@ class TaskAccess:
 
     def __init__(self, places: LaunchPlaces, door: AgentClientDoor | None) -> None:
         """`door` None: the head is on this machine, and its own socket is the way."""
-        self._places, self._door = places, door
+        self.places, self._door = places, door
         self._installed: set[Path] = set()
         self._environments: dict[int, tuple[float, dict[str, str]]] = {}  # by user: until when, and what
 
     def open(self) -> None:
         """Listen where tasks of an earlier agent look for us, and users of the node."""
-        for folder in self._places.folders() if self._door is not None else ():
+        for folder in self.places.folders() if self._door is not None else ():
             self._listen(folder)
 
     def close(self) -> None:
@@ -268,7 +268,7 @@ class TaskAccess:
         if self._door is None:
             return ""
         try:
-            folder = self._places.reachable(uid)
+            folder = self.places.reachable(uid)
         except OSError as error:
             log.warning("tasks of user %d cannot reach the head: %s", uid, error)
             return ""
@@ -289,7 +289,7 @@ class TaskAccess:
 
         Raises:  OSError.
         """
-        return str(self._places.scripts(uid))
+        return str(self.places.scripts(uid))
 
     def environment(self, uid: int) -> dict[str, str]:
         """Return the variables that tasks of a user begin with; the system is asked once in a while."""
@@ -310,7 +310,7 @@ class TaskAccess:
         if not mine and not (all_may_run(sys.executable) and all_may_reach(package)):
             return path  # he may have a Headnode of his own
         try:
-            folder = self._places.reachable(uid) / COMMANDS
+            folder = self.places.reachable(uid) / COMMANDS
             if folder not in self._installed:
                 folder.mkdir(exist_ok=True)
                 folder.chmod(0o755)

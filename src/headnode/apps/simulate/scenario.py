@@ -43,7 +43,7 @@ NOT_SIMULATED: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("JobRetryCount", "TaskRetryCount", "NodeStartFailureLimit"), _LOST),
         **dict.fromkeys(("DefaultWorkDirectory", "SubmitterEnvironment"), _NO_CLIENTS),
         **dict.fromkeys(("IdempotencyLifetime", "CommandSentences", "PrivateEnvironments"), _NO_CLIENTS),
-        "ClusterEnvironment": _NOTHING_RUNS,
+        **dict.fromkeys(("ClusterEnvironment", "TemporaryDirectory"), _NOTHING_RUNS),
         **dict.fromkeys(("TransferNetworks", "TransferTimeout", "TransferHoldTime"), _NOTHING_RUNS),
         **dict.fromkeys(("TransfersPerJob", "TransfersPerHost"), _NOTHING_RUNS),
         **dict.fromkeys(("TransfersPerNode", "TransfersPerStorage"), _NOTHING_RUNS),

@@ -19,7 +19,7 @@ from headnode.core.model.batch_variables import shares_processors
 from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node import machine_numbers
 from headnode.core.model.quantities import FOREVER, JobId, Seconds
-from headnode.core.model.task import Distribution, TaskSpec, TaskType, asked_processes
+from headnode.core.model.task import TEMPORARY_VARIABLES, Distribution, TaskSpec, TaskType, asked_processes
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.task_layout import BLOCKS, instance_places, rank_nodes
 
@@ -134,6 +134,42 @@ OVERFLOW = "Overflow"
 
 TASK_MARKER = "HEADNODE_TASK"  # job.task.instance.attempt: which instance a process belongs to
 SHEPHERD_MARKER = "HEADNODE_SHEPHERD"  # unique on the machine: which shepherd a process belongs to
+
+
+_TOKEN = 16  # hexadecimal digits in its name that no other user can guess
+_HEXADECIMAL = frozenset("0123456789abcdef")
+
+
+def temporary_variables(dialect: str, path: str) -> dict[str, str]:
+    """Return the variables that name the temporary directory of an attempt.
+
+    >>> temporary_variables("gridengine", "/tmp/x")
+    {'TMPDIR': '/tmp/x', 'TMP': '/tmp/x'}
+    """
+    return dict.fromkeys(TEMPORARY_VARIABLES.get(dialect, ("TMPDIR",)), path)
+
+
+def temporary_name(attempt: str, secret: str) -> str:
+    """Return how the temporary directory of an attempt (job.task.instance.attempt) is called on its nodes.
+
+    Another user who could guess the name could make the directory first, and the task could not start.
+
+    >>> temporary_name("7.1.1.1", "0123456789abcdef0123")
+    'headnode-7.1.1.1-0123456789abcdef'
+    """
+    return f"headnode-{attempt}-{secret[:_TOKEN]}"
+
+
+def is_temporary_name(name: str, attempt: str) -> bool:
+    """Tell whether an attempt's temporary directory may have this name, which another node has sent.
+
+    >>> is_temporary_name("headnode-7.1.1.1-0123456789abcdef", "7.1.1.1")
+    True
+    >>> is_temporary_name("headnode-7.1.1.1-/../../etc/passwd", "7.1.1.1")
+    False
+    """
+    first, token = name[:-_TOKEN], name[-_TOKEN:]
+    return first == temporary_name(attempt, "") and len(token) == _TOKEN and set(token) <= _HEXADECIMAL
 
 
 class LaunchContext(msgspec.Struct, frozen=True, kw_only=True):

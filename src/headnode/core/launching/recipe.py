@@ -22,6 +22,7 @@ from headnode.core.launching.environment import (
     process_places,
     ranks_of,
     task_variables,
+    temporary_variables,
     users_variables,
 )
 from headnode.core.launching.expansion import expand_path, expand_percent
@@ -181,7 +182,7 @@ def _condor(
     if "OMP_NUM_THREADS" not in {**around.spec.environment, **task.environment}:
         variables["OMP_NUM_THREADS"] = str(processors)
     if private:
-        variables["_CONDOR_SCRATCH_DIR"] = work_directory
+        variables |= temporary_variables("htcondor", work_directory)
     if around.spec.together:
         number = task.value(instance) if task.kind is TaskType.SWEEP else around.spec.tasks.index(task)
         variables["_CONDOR_PROCNO"] = str(number)
@@ -243,6 +244,7 @@ class Recipe(msgspec.Struct, frozen=True):
     append_stdout: bool = False  # what the file holds already stays before what is written
     append_stderr: bool = False
     transfers: tuple[FileTransfer, ...] = ()  # with paths below the work directory
+    temporary: str = ""  # the temporary directory, which is made, and removed when the attempt is over
 
 
 class RecipeBuilder:
@@ -272,28 +274,26 @@ class RecipeBuilder:
         return f"{self._around.scripts}/{self._around.job}.{self._number}.{name[:_MAX_NAME]}"
 
     def recipe(
-        self, instance: int, attempt: int, unstarted: int = 0, gpus: dict[str, str] | None = None
+        self,
+        instance: int,
+        attempt: int,
+        unstarted: int = 0,
+        gpus: dict[str, str] | None = None,
+        temporary: str = "",
     ) -> Recipe:
         """Return the recipe of one attempt of one instance; so many attempts before it never started.
 
-        `gpus` are the variables of its GPUs; None: the node has none.
+        `gpus` are the variables of its GPUs; None: the node has none.  `temporary` is the path of its
+        temporary directory, if it has one.
         """
         task, around = self._task, self._around
         variables = self._of_instance(instance, attempt, max(attempt - 1 - unstarted, 0)) | (gpus or {})
-        work_directory = self._path(task.work_directory, instance, around.home, variables)
         stages = task.stages
-        if private := task.private_directory or stages:
-            work_directory = self._private(work_directory, variables)
-        work_directory = work_directory or around.home
+        private = task.private_directory or stages
+        work_directory = self._work_directory(instance, variables, temporary, private=private)
         variables["CCP_WORKDIR"] = variables["CCP_MPI_WORKDIR"] = work_directory
         variables |= _condor(around, task, instance, work_directory, private=private)
-        files = {
-            "stdin": task.standard_input, "stdout": task.standard_output, "stderr": task.standard_error
-        }  # fmt: skip
-        stdin, stdout, stderr = (
-            self._stream(key, name, instance, work_directory, variables) for key, name in files.items()
-        )
-        variables.update(CCP_STDIN=stdin, CCP_STDOUT=stdout, CCP_STDERR=stderr)
+        stdin, stdout, stderr = self._files(instance, work_directory, variables)
         command = self._swept(task.command, instance)
         transfers: tuple[FileTransfer, ...] = ()
         if stages:
@@ -310,7 +310,30 @@ class RecipeBuilder:
             transfers=transfers,
             append_stdout=task.append_output,
             append_stderr=task.append_error,
+            temporary=temporary,
         )
+
+    def _work_directory(
+        self, instance: int, variables: dict[str, str], temporary: str, *, private: bool
+    ) -> str:
+        """Return the work directory; set the variables of the temporary directory, which it may name."""
+        users = variables.get("TMPDIR", "")
+        if temporary:
+            variables |= temporary_variables(self._around.spec.dialect, temporary)
+        path = self._path(self._task.work_directory, instance, self._around.home, variables)
+        return self._private(path or users, variables) if private else path or self._around.home
+
+    def _files(self, instance: int, work_directory: str, variables: dict[str, str]) -> tuple[str, str, str]:
+        """Return the files of standard input, output and error; set their variables."""
+        task = self._task
+        files = {
+            "stdin": task.standard_input, "stdout": task.standard_output, "stderr": task.standard_error
+        }  # fmt: skip
+        stdin, stdout, stderr = (
+            self._stream(key, name, instance, work_directory, variables) for key, name in files.items()
+        )
+        variables.update(CCP_STDIN=stdin, CCP_STDOUT=stdout, CCP_STDERR=stderr)
+        return stdin, stdout, stderr
 
     def _of_instance(self, instance: int, attempt: int, retries: int) -> dict[str, str]:
         task, around = self._task, self._around
@@ -333,7 +356,7 @@ class RecipeBuilder:
         if self._around.scratch:
             return self._around.scratch
         name = f"headnode-{variables[TASK_MARKER]}-{self._around.marker[:_MARKER_LENGTH]}"
-        return posixpath.join(parent or variables.get("TMPDIR") or TEMPORARY, name)
+        return posixpath.join(parent or TEMPORARY, name)
 
     def _swept(self, text: str, instance: int) -> str:
         if self._task.kind is not TaskType.SWEEP:

@@ -28,6 +28,7 @@ class Fault(Enum):
 COMMAND = "command"  # it is not there, is no program, or its arguments are too long
 WORK_DIRECTORY = "work-directory"
 FILES = "files"  # standard input, output and error that the job names, or its user's quota
+TEMPORARY_DIRECTORY = "temporary-directory"  # it cannot be made; users can fill the disk
 LIMITS = "limits"  # resource limits that cannot be set
 PROCESS_LIMIT = "process-limit"  # the user or the job has as many processes as it may have
 FILTER = "node-filter"  # a program of the site refused it
@@ -53,7 +54,7 @@ GPUS_HELD = "gpus-held"  # by tasks that the node has not ended yet
 FAULTS: Mapping[str, Fault] = MappingProxyType(
     {
         **dict.fromkeys((COMMAND, WORK_DIRECTORY, FILES, LIMITS, PROCESS_LIMIT), Fault.JOB),
-        **dict.fromkeys((FILTER, LAUNCHER, SHEPHERD_DIED), Fault.JOB),
+        **dict.fromkeys((FILTER, LAUNCHER, SHEPHERD_DIED, TEMPORARY_DIRECTORY), Fault.JOB),
         **dict.fromkeys((IDENTITY, NO_SUCH_USER, OTHER_NUMBER, OTHER_USER), Fault.JOB),
         **dict.fromkeys((AGENT, JOURNAL, CAPTURED_OUTPUT, SHORTAGE), Fault.NODE),
         **dict.fromkeys((SHEPHERD, FACTORY, NODE_FILTERS), Fault.NODE),
@@ -63,7 +64,10 @@ FAULTS: Mapping[str, Fault] = MappingProxyType(
 
 
 MAYBE_OF_NODE = frozenset(
-    (COMMAND, WORK_DIRECTORY, FILES, LIMITS, LAUNCHER, SHEPHERD_DIED, IDENTITY, NO_SUCH_USER, OTHER_NUMBER)
+    (
+        *(COMMAND, WORK_DIRECTORY, FILES, TEMPORARY_DIRECTORY, LIMITS, LAUNCHER, SHEPHERD_DIED),
+        *(IDENTITY, NO_SUCH_USER, OTHER_NUMBER),
+    )
 )
 """The job's faults that may be the node's: a directory that is not mounted, a program that is missing."""
 

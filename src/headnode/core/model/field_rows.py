@@ -1,4 +1,4 @@
-"""What the catalogue of options says of each option of a job or a task.
+"""What the catalogue of options says of each option, and the options that jobs and tasks share.
 
 Cost:    imports nothing: the command line reads the catalogue at every start.
 """
@@ -110,3 +110,64 @@ def fields_that(allowed: str, options: "Iterable[JobOption]") -> "frozenset[str]
     return frozenset(
         field.partition(".")[0] for option in options if allowed in option.allow for field in option.fields
     )
+
+
+NEEDS = (
+    JobOption("features", "features",
+        "features that every node of {whose} must have; a list inside the list: one of them",
+        fields=("needs.features",), allow=(QUEUED,), example=["gpu", ["big", "huge"]],
+        slash=SlashName("feature", "nodes", "FEATURE,...",
+                        "Features a node must have; big|huge: either of them", aliases=("features",))),
+    JobOption("lacking", "names", "features that the nodes must not have",
+        fields=("needs.lacking",), allow=(QUEUED,),
+        slash=SlashName("lacking", "nodes", "FEATURE,...", "Features a node must not have")),
+    JobOption("feature_patterns", "patterns",
+        "regular expressions: for each, the node has a feature that matches it",
+        fields=("needs.feature_patterns",), allow=(QUEUED,),
+        slash=SlashName("featurepattern", "nodes", "REGEX",
+                        "Regular expression that a feature of the node must match")),
+    JobOption("architecture", "names", "architecture of the nodes, or several alternatives",
+        fields=("needs.architectures",), allow=(QUEUED,), example="x86_64",
+        slash=SlashName("architecture", "nodes", "NAME,...",
+                        "Architecture of the node; several: one of them", aliases=("arch",))),
+    JobOption("system", "names", "operating system of the nodes, or several alternatives",
+        fields=("needs.systems",), allow=(QUEUED,), example="Linux",
+        slash=SlashName("system", "nodes", "NAME,...", "Operating system of the node; several: one of them",
+                        aliases=("os",))),
+    JobOption("only_nodes", "nodes", "use only these nodes",
+        fields=("needs.names",), allow=(QUEUED,), example="node[1-5]",
+        slash=SlashName("onlynodes", "nodes", "NODE,...", "Run on these nodes only")),
+    JobOption("avoid_nodes", "nodes", "do not use these nodes", fields=("needs.excluded",), allow=(QUEUED,),
+        slash=SlashName("avoidnodes", "nodes", "NODE,...", "Run on none of these nodes")),
+    JobOption("node_patterns", "patterns",
+        "regular expressions: the whole name of a node matches one of them",
+        fields=("needs.patterns",), allow=(QUEUED,), example="fast[0-9]+",
+        slash=SlashName("nodepattern", "nodes", "REGEX",
+                        "Regular expression that the node's name must match")),
+    JobOption("avoid_patterns", "patterns", "regular expressions: the name of a node matches none of them",
+        fields=("needs.excluded_patterns",), allow=(QUEUED,),
+        slash=SlashName("avoidpattern", "nodes", "REGEX",
+                        "Regular expression that the node's name must not match")),
+    JobOption("node_disk", "memory", "disk where tasks write that every node of {whose} must have",
+        fields=("needs.minimum_disk",), allow=(QUEUED,), example="1 TB",
+        slash=SlashName("diskpernode", "nodes", "MB", "Disk a node must have")),
+    JobOption("node_swap", "memory", "swap that every node of {whose} must have",
+        fields=("needs.minimum_swap",), allow=(QUEUED,),
+        slash=SlashName("swappernode", "nodes", "MB", "Swap a node must have")),
+    JobOption("node_virtual", "memory", "memory and swap together that every node of {whose} must have",
+        fields=("needs.minimum_virtual",), allow=(QUEUED,),
+        slash=SlashName("virtualpernode", "nodes", "MB", "Memory and swap together a node must have")),
+    JobOption("node_speed", "speed", "speed that every node of {whose} must have",
+        fields=("needs.minimum_speed",), allow=(QUEUED,), example="2.4 GHz",
+        slash=SlashName("speedpernode", "nodes", "MHZ", "Speed a node must have")),
+    JobOption("sockets_per_node", "whole", "sockets that every node of {whose} must have",
+        fields=("needs.minimum_sockets",), allow=(QUEUED,), example=2,
+        slash=SlashName("socketspernode", "nodes", "N", "Sockets a node must have")),
+    JobOption("cores_per_socket", "whole", "cores that each socket of every node of {whose} must have",
+        fields=("needs.minimum_cores_per_socket",), allow=(QUEUED,), example=16,
+        slash=SlashName("corespersocket", "nodes", "N", "Cores each socket of a node must have")),
+    JobOption("threads_per_core", "whole", "threads that each core of every node of {whose} must have",
+        fields=("needs.minimum_threads_per_core",), allow=(QUEUED,), example=2,
+        slash=SlashName("threadspercore", "nodes", "N", "Threads each core of a node must have")),
+)  # fmt: skip
+"""What is demanded of every node of a job or of a task; ``{whose}`` in a help is one of the two."""

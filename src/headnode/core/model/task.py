@@ -140,6 +140,7 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, fo
     append_error: bool = False
     work_directory: str = ""
     private_directory: bool = False  # each instance starts in a new one of its own, removed when it is over
+    temporary_directory: bool | None = None  # TMPDIR is a new one on each node; None: as the dialect has it
     required_nodes: tuple[str, ...] = ()
     node_group: str = ""
     needs: NodeNeeds = ANY_NODE  # of every node that it runs on
@@ -175,6 +176,17 @@ class TaskSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, fo
         if self.stage_in or self.stage_out or program_url(self.command):
             return True
         return any(map(is_far, streams))
+
+    def has_temporary_directory(self, dialect: str) -> bool:
+        """Tell whether each attempt has a temporary directory on its nodes.
+
+        Without a word of its owner it has one if its scheduler makes one for each job.  A process of HTCondor
+        that runs in a directory of its own has its temporary files there.
+        """
+        if self.temporary_directory is not None:
+            return self.temporary_directory
+        private = self.private_directory or self.stages
+        return dialect in TEMPORARY_VARIABLES and not (dialect == "htcondor" and private)
 
     @property
     def instances(self) -> int:
@@ -253,6 +265,16 @@ ARRAY_INDEX = {
     "lsf": "LSB_JOBINDEX",
 }
 """The variable with the number of a task of an array, in each dialect of batch scripts."""
+
+TEMPORARY_VARIABLES = {
+    "pbs": ("TMPDIR",),
+    "gridengine": ("TMPDIR", "TMP"),
+    "htcondor": ("TMPDIR", "TEMP", "TMP", "_CONDOR_SCRATCH_DIR"),
+}
+"""The variables with the temporary directory of a job, in the dialects in which each job has one.
+
+Source: PBS, qsub(1B), "TMPDIR"; Grid Engine, queue_conf(5), "tmpdir"; HTCondor, "Environment Variables for
+HTCondor Jobs"."""
 
 PROCESS_COUNT = {
     "slurm": "SLURM_NTASKS",

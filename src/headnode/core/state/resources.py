@@ -35,7 +35,8 @@ _OURS_OF_JOBS = (
     *("switches", "contiguous"),
 )
 _OURS_OF_TASKS = (
-    *("required_nodes", "node_group", "needs", "exclusive", "private_directory", "resource_limits"),
+    *("required_nodes", "node_group", "needs", "exclusive", "private_directory", "temporary_directory"),
+    "resource_limits",
 )
 """What only own nodes can do, and no other scheduler is told."""
 

@@ -18,7 +18,7 @@ from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
 from headnode.core.model.node_needs import NodeNeeds
 from headnode.core.model.quantities import FOREVER
-from headnode.core.model.task import ARRAY_INDEX, Distribution, TaskSpec, TaskType
+from headnode.core.model.task import ARRAY_INDEX, TEMPORARY_VARIABLES, Distribution, TaskSpec, TaskType
 
 Written = tuple[bytes, FidelityReport]
 _JOB, _TASK = JobSpec(), TaskSpec()
@@ -81,6 +81,7 @@ def write_script(spec: JobSpec, system: BatchSystem) -> Written:
     counted = {"unit", "processors_per_gpu"} if spec.unit is UnitType.GPU else _NOTHING
     for field in lost_fields(spec, _JOB, _SAID_OF_JOB | of_job | counted, parts):
         losses.add(Fidelity.NOT_SUPPORTED, "job", f"{field}: a {RULES[system].title} has no such option")
+    of_task |= _temporary(spec, task, system, losses)
     for field in lost_fields(task, _TASK, _SAID_OF_TASK | of_task, parts):
         losses.add(Fidelity.NOT_SUPPORTED, "task", f"{field}: a {RULES[system].title} has no such option")
     each = processors_of_process(spec, task)
@@ -97,6 +98,18 @@ def write_script(spec: JobSpec, system: BatchSystem) -> Written:
         losses.add(Fidelity.NOT_SUPPORTED, "environment", "only a script of a shell can set its variables")
         exports = []
     return "\n".join([first, *lines, *exports, body]).encode(), losses.report()
+
+
+def _temporary(spec: JobSpec, task: TaskSpec, system: BatchSystem, losses: LossReport) -> frozenset[str]:
+    """Report what becomes of the temporary directory of a task; return its field if it is not lost."""
+    has, made_there = task.has_temporary_directory(spec.dialect), system.value in TEMPORARY_VARIABLES
+    if task.temporary_directory and made_there:
+        losses.add(Fidelity.TRANSLATED, "task", "temporary_directory: every job has one there")
+        return frozenset({"temporary_directory"})
+    if has and not made_there and task.temporary_directory is None and "TMPDIR" in task.script:
+        what = f"$TMPDIR is no directory of the job in a {RULES[system].title}; write TMPDIR=$(mktemp -d)"
+        losses.add(Fidelity.NOT_SUPPORTED, "script", what)
+    return _NOTHING
 
 
 def _only_program(spec: JobSpec, system: BatchSystem) -> TaskSpec:

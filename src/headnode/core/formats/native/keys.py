@@ -291,17 +291,16 @@ _JOB_ORDER = f"""name description job_group project template priority run_time m
     fail_on_task_failure fail_dependent_tasks task_retry_limit storage_base transfer_attempts notify_on_start
     notify_on_completion email run_as"""
 _TASK_ORDER = f"""name command sweep type processors sockets nodes gpus run_time depends_on work_directory
-    private_directory stdin stdout stderr append_stdout append_stderr exclusive {_NEEDS_ORDER} distribution
-    resource_limits rerunnable required_nodes node_group group valid_exit_codes fail_job_on_failure
-    fail_job_count storage_base transfer_attempts credential"""
+    private_directory temporary_directory stdin stdout stderr append_stdout append_stderr exclusive
+    {_NEEDS_ORDER} distribution resource_limits rerunnable required_nodes node_group group valid_exit_codes
+    fail_job_on_failure fail_job_count storage_base transfer_attempts credential"""
 _LAST = "group_order dialect stage_in stage_out environment properties extensions"
 
 
 def _in_files(options: Iterable[JobOption], order: str, whose: str) -> Mapping[str, NativeRow]:
     """Return the keys of the options of `whose`; those that `order` does not have stand before the last."""
     keys = {option.key: option for option in options if option.in_files}
-    last = [key for key in _LAST.split() if key in keys]
-    first = order.split()
+    first, last = order.split(), [key for key in _LAST.split() if key in keys]
     others = [key for key in keys if key not in (*first, *last)]
     return by_key(*(_row(keys[key], whose) for key in (*first, *others, *last)))
 
@@ -380,6 +379,7 @@ RIGHT_NAMES = {
         "type": "kind",
         "depends_on": "depend depends dependency after requires",
         "private_directory": "scratch_directory",
+        "temporary_directory": "tmpdir tmp_dir",
         "work_directory": "cwd workdir dir directory working_directory chdir wd",
         "stage_in": "input_files inputs transfer_input_files",
         "stage_out": "output_files outputs transfer_output_files",
