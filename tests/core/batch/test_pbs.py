@@ -5,6 +5,7 @@ The answers have the forms that the manuals and issues of OpenPBS and Torque sho
 
 import json
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -247,6 +248,15 @@ def test_json_that_is_none_is_read_line_by_line() -> None:
     rows = PBS.polled(answer(broken))
     assert rows is not None
     assert {(row.id, row.marker) for row in rows.values()} == {("11.head", OTHER), ("12.head", MARKER)}
+
+
+def test_spaces_in_a_value_do_not_hold_the_poll_of_all_users() -> None:
+    """A variable of any user, beside a value that is no JSON: 100,000 spaces took 50 s."""
+    spaces = f"{' ' * 100_000}x"
+    broken = as_json(**{"12_head": cells("R", Variable_List={"A": "HERE", "B": spaces})})
+    begun = time.process_time()
+    assert only(answer(broken.replace('"HERE"', '"say "hi""'))).id == "12.head"
+    assert time.process_time() - begun < 5
 
 
 def test_a_server_that_is_away_is_no_empty_list() -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import shlex
+import time
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -173,6 +174,31 @@ def test_a_file_that_expands_to_too_much_is_refused(text: str, code: str) -> Non
     with pytest.raises(BadRequest) as no:
         read_submit(f"executable = a\n{text}\nqueue\n", ORIGIN)
     assert no.value.code == code
+
+
+SPACES = " " * 100_000
+
+
+@pytest.mark.parametrize(
+    "line",
+    [f"queue {SPACES};", f"queue x in [:{SPACES}! (a b)", f"queue x matching files [1{SPACES}! *"],
+    ids=["queue", "slice", "slice-of-files"],
+)
+def test_spaces_of_a_queue_command_do_not_hold_the_head(line: str) -> None:
+    """They were tried in all ways: the square of their number."""
+    begun = time.process_time()
+    with contextlib.suppress(BadRequest):
+        read_submit(f"executable = a\n{line}\n", ORIGIN)
+    assert time.process_time() - begun < 5
+
+
+@pytest.mark.parametrize("text", ["a" * 100_000, "a." * 50_000 + "!", f'a="b"{SPACES}!', f"a{SPACES}="])
+def test_variables_of_a_node_that_are_none_do_not_hold_the_head(text: str) -> None:
+    begun = time.process_time()
+    with pytest.raises(BadRequest) as no:
+        read_flow(f"JOB A a.sub\nVARS A {text}\n", ORIGIN, {}, awareness=Awareness.IGNORE)
+    assert no.value.code == "flow"
+    assert time.process_time() - begun < 5
 
 
 def test_attributes_that_use_each_other_many_times_are_calculated_once_each() -> None:

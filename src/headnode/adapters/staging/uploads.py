@@ -46,7 +46,6 @@ WANTED_CHECKSUMS = {
 
 _FIX = "check the files on the server, or ask its administrator"
 _KINDS = {"sha-512": "sha512", "sha-256": "sha256", "sha": "sha1", "md5": "md5", "adler32": "adler32"}
-_DIGEST = re.compile(r"\s*([A-Za-z0-9-]+)\s*=\s*:?([A-Za-z0-9+/=]+?):?\s*(?:,|$)")
 _MD5 = re.compile(r'"[0-9a-f]{32}"')
 
 
@@ -86,8 +85,13 @@ def _compare_first(digests: dict[str, bytes], file: int, size: int) -> None:
 
 
 def _digests_in_headers(headers: Mapping[str, str]) -> dict[str, bytes]:
-    pairs = _DIGEST.findall(headers.get("Repr-Digest", "")) + _DIGEST.findall(headers.get("Digest", ""))
-    known = [(_KINDS[name.lower()], text) for name, text in pairs if name.lower() in _KINDS]
+    parts = ",".join((headers.get("Repr-Digest", ""), headers.get("Digest", ""))).split(",")
+    pairs = [
+        (name.strip().lower(), text.strip()) for name, _, text in (part.partition("=") for part in parts)
+    ]
+    known = [
+        (_KINDS[name], text.removeprefix(":").removesuffix(":")) for name, text in pairs if name in _KINDS
+    ]
     if headers.get("Content-MD5"):
         known.append(("md5", headers["Content-MD5"]))
     return {kind: digest for kind, text in known if (digest := _bytes(kind, text))}

@@ -94,7 +94,7 @@ def _flat(cells: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 _OPENED = re.compile(r'\s*"([^"]+)"\s*:\s*\{\s*')
 _IN_JOB: Final = 3  # objects that are open: the document, its jobs, one of them
-_VALUE = re.compile(r'\s*"([^"]+)"\s*:\s*"?(.*?)"?,?\s*')
+_VALUE = re.compile(r'\s*"([^"]+)"\s*:\s*"?(.*)')
 
 
 def _of_damaged_json(text: str) -> list[tuple[str, Cells]] | None:
@@ -108,9 +108,10 @@ def _of_damaged_json(text: str) -> list[tuple[str, Cells]] | None:
         elif line.strip() in ("}", "},"):
             if len(opened) == _IN_JOB and opened[1] == "Jobs":
                 found_jobs.append((opened[2], cells))
-            opened = opened[:-1]
+            del opened[-1:]
         elif len(opened) >= _IN_JOB and (match := _VALUE.fullmatch(line)):
-            cells[".".join((*opened[_IN_JOB:], match[1]))] = match[2]
+            value = match[2].rstrip().removesuffix(",").removesuffix('"')
+            cells[".".join((*opened[_IN_JOB:], match[1]))] = value
     return None if opened else found_jobs
 
 

@@ -155,8 +155,8 @@ CONTINUATION: Final = "x-ms-continuation-queryId"
 ROW_COUNT: Final = "x-ms-row-count"
 ROWS: Final = 10
 MAX_ROWS: Final = 1000
-_PART: Final = re.compile(r"\s*(\w+)\s+eq\s+(.*?)\s*\Z", re.IGNORECASE | re.DOTALL)
-_AND: Final = re.compile(r"\s+and\s+", re.IGNORECASE)
+_PART: Final = re.compile(r"(\w+)\s++eq\s++(.*)\Z", re.IGNORECASE | re.DOTALL)
+_AND: Final = re.compile(r"(?<!\s)\s++and\s++", re.IGNORECASE)
 Row = TypeVar("Row")
 
 
@@ -168,7 +168,7 @@ def filters_of(request: HpcRequest, *known: str) -> dict[str, str]:
     filters: dict[str, str] = {}
     text = request.query.get("$filter", "")
     for part in _AND.split(text) if text.strip() else ():
-        read = _PART.match(part)
+        read = _PART.match(part.strip())
         if read is None or read[1].lower() not in (name.lower() for name in known):
             raise wrong(
                 "filter",

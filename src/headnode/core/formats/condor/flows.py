@@ -32,7 +32,7 @@ from headnode.core.model.quantities import Priority
 from headnode.core.model.task import ScriptOrigin
 
 _MAX_LINKS: Final = 100_000
-_VARIABLE = re.compile(r'([+A-Za-z_][\w.]*)\s*=\s*"((?:[^"\\]|\\.)*)"\s*')
+_VARIABLE = re.compile(r'\s*+([+A-Za-z_][\w.]*+)\s*+=\s*+"((?:[^"\\]|\\.)*+)"\s*+')
 _REFUSED: Final = {
     **dict.fromkeys(("SCRIPT", "PRE_SKIP"), "programs beside the scheduler are not run; make them nodes"),
     **dict.fromkeys(("SUBDAG", "SPLICE", "INCLUDE", "CONNECT", "PIN_IN", "PIN_OUT"), "put the nodes here"),
@@ -217,8 +217,10 @@ class _Flow:
         text = line.text.split(None, 2)[2] if len(words) > 1 else ""
         if words and text.upper().startswith("PREPEND "):
             text = text[len("PREPEND ") :].lstrip()
-        found = dict(_VARIABLE.findall(text))
-        if not found or _VARIABLE.sub("", text).strip():
+        found, end = dict[str, str](), 0
+        while match := _VARIABLE.match(text, end):  # not by a search: what is no variable would be searched
+            found[match[1]], end = match[2], match.end()
+        if not found or end < len(text):
             self.refuse(line.start, f"{text[:60]!r} is not understood", 'write VARS NAME one="1" two="2"')
         for node in self._named(words[0], line):
             plain = {name: re.sub(r"\\(.)", r"\1", value) for name, value in found.items()}

@@ -94,8 +94,9 @@ class SubmitLines:
 _VALUE = re.compile(r"(?P<name>[+]?[A-Za-z_][\w.]*)\s*=(?!=)\s*(?P<text>.*)\Z", re.DOTALL)
 _WORD = re.compile(r"(?P<word>[A-Za-z_]+)\b\s*(?P<rest>.*)\Z", re.DOTALL)
 _KEYWORD = re.compile(r"(?:^|(?<=[\s,)]))(?P<word>in|from|matching)(?=[\s(\[]|$)", re.IGNORECASE)
-_VARIABLES = re.compile(r"(?P<count>[^A-Za-z_]*?)\s*(?P<names>(?:[A-Za-z_]\w*+[\s,]*+)*+)\Z")
-_SLICE = re.compile(r"\[\s*(-?\d{0,9})\s*(?:(:)\s*(-?\d{0,9})\s*(?::\s*(\d{0,9})\s*)?)?\]\s*")
+# Possessive: a line may be as long as a file, and two runs of spaces side by side are tried in all ways.
+_VARIABLES = re.compile(r"(?P<count>[^A-Za-z_]*+)(?P<names>(?:[A-Za-z_]\w*+[\s,]*+)*+)\Z")
+_SLICE = re.compile(r"\[\s*+(-?\d{0,9})\s*+(?:(:)\s*+(-?\d{0,9})\s*+(?::\s*+(\d{0,9})\s*+)?)?\]\s*")
 _VERSION: Final = (24, 0, 0)
 """The version of HTCondor that conditions of a file compare with: that of the manual that is read here."""
 _REFUSED: Final[Mapping[str, tuple[str, str]]] = {
@@ -225,12 +226,13 @@ class SubmitStatements:
         if match is None or (match["names"] and keyword is None):
             fix = "write queue N, queue NAME in (...), queue NAME from FILE, or queue NAME matching PATTERN"
             self.refuse(start, "queue", f"{before[:60]!r} is not understood", fix)
-        count = whole_number(match["count"]) if match["count"] else 1
+        times = match["count"].rstrip()
+        count = whole_number(times) if times else 1
         if count is None or count < 0:
             self.refuse(
                 start,
                 "queue",
-                f"{match['count'][:60]!r} is not a number of processes",
+                f"{times[:60]!r} is not a number of processes",
                 "write queue, or queue 10",
             )
         names = tuple(re.split(r"[\s,]+", match["names"].strip(" \t,"))) if match["names"] else (ITEM,)
