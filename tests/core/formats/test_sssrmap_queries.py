@@ -251,7 +251,22 @@ def test_a_path_leads_to(path: str, values: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["", "/", "A//B", "A/", "A[0]", "A[x]", "A[", "A]", "@a/B", "A[@a=b]", "a b", "A/" * 17 + "B"]
+    "path",
+    [
+        "",
+        "/",
+        "A//B",
+        "A/",
+        "A[0]",
+        "A[x]",
+        "A[",
+        "A]",
+        "@a/B",
+        "A[@a=b]",
+        "a b",
+        "A/" * 17 + "B",
+        "A[B='" + "x" * 200 + "']" + "[1]" * 700,
+    ],
 )
 def test_what_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(MessageFault) as refused:

@@ -16,6 +16,7 @@ from headnode.core.formats.sss.sssrmap.status import MessageFault, StatusCode
 from headnode.core.formats.text.xml_text import XmlElement
 
 MAX_STEPS: Final = 16
+MAX_NAME: Final = 2000  # characters: thousands of paths are kept
 _STEP: Final = re.compile(r"(\*|@?[A-Za-z_][\w.-]{0,127})((?:\[[^\]]{1,300}\])*)\Z")
 _TEST: Final = re.compile(r"(@?)([A-Za-z_][\w.-]{0,127})\s*=\s*(?:'([^']*)'|\"([^\"]*)\")\Z")
 _INDEX: Final = re.compile(r"[1-9][0-9]{0,5}\Z")
@@ -84,6 +85,8 @@ def read_path(name: str) -> ObjectPath:
 
     Raises:  MessageFault 316.
     """
+    if len(name) > MAX_NAME:
+        raise _wrong(name)
     anchored = name.startswith("/")
     written = _split(name.lstrip("/") if anchored else name)
     if not 0 < len(written) <= MAX_STEPS:
