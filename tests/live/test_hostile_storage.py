@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from test_transfers import TransferProcess, bring, only
 
 from headnode.adapters.staging.network_guard import is_allowed
+from headnode.adapters.staging.uploads import compare_upload
 from testbed.faulty_storage import FaultyStorage
 from testbed.hostile_server import after_request, hostile_server
 
@@ -261,6 +263,29 @@ NOT_PUBLIC += ["2001:db8::1", "0.1.2.3"]
 @pytest.mark.parametrize("address", NOT_PUBLIC)
 def test_an_address_that_is_not_of_the_public_internet_is_refused(address: str) -> None:
     assert not is_allowed(address, ())
+
+
+@pytest.mark.parametrize(
+    "when", ["Mon, 01 Jan 2020 00:00:00 +" + "9" * 30, "Mon, 01 Jan " + "1" * 30 + " 0:0:0 +0"]
+)
+def test_a_server_that_is_busy_until_a_date_that_is_none_is_tried_again(scratch: Path, when: str) -> None:
+    def answer(client: socket.socket) -> Iterable[bytes]:
+        after_request(client)
+        yield b"HTTP/1.1 503 Busy\r\nRetry-After: %s\r\nContent-Length: 0\r\n\r\n" % when.encode()
+
+    with hostile_server(answer) as host:
+        word, said = bring(scratch, f"http://{host}/x", attempts=2)
+    assert (word, "attempt 2 of 2" in said, "with 503" in said) == ("failed", True, True), said
+
+
+@pytest.mark.parametrize("text", ["a" * 500_000, f"sha-256=:YQ==:{' ' * 500_000}x", "=" * 500_000])
+def test_a_checksum_that_a_server_makes_up_holds_no_transfer(tmp_path: Path, text: str) -> None:
+    """Headers of one name are joined: 100 of 64 KB.  Each byte was where another checksum might begin."""
+    (tmp_path / "x").write_bytes(b"data")
+    begun = time.process_time()
+    with (tmp_path / "x").open("rb") as file:
+        compare_upload({"Repr-Digest": text}, file.fileno(), 4)
+    assert time.process_time() - begun < 5
 
 
 @pytest.mark.parametrize("scheme", ["file", "ftp", "gopher", "s3", "sftp", "gsiftp"])

@@ -337,7 +337,7 @@ def _wait(text: str) -> float:
         return min(float(text), MAX_WAIT)
     try:
         until = email.utils.parsedate_to_datetime(text).timestamp()
-    except ValueError:
+    except (ValueError, OverflowError):  # of a zone that is years away
         return 0.0
     return min(max(until - time.time(), 0.0), MAX_WAIT)
 
