@@ -342,9 +342,9 @@ class PurgedJobs:
         """Remove up to `most` rows of a job; return how many."""
         removed = self._events.purge(job, covered, most)
         removed += self._database.execute(
-            "delete from ended_instances where job = ?1 and (task, instance) in "
-            "(select task, instance from ended_instances where job = ?1 limit ?2)",
-            (job, most - removed),
+            "delete from ended_instances where job = ? and (task, instance) in "
+            "(select task, instance from ended_instances where job = ? limit ?)",
+            (job, job, most - removed),
         ).rowcount
         removed += self._database.execute("delete from predictions where job = ?", (job,)).rowcount
         return removed
