@@ -83,6 +83,42 @@ def test_a_call_that_cannot_be_unpickled_is_an_exception_of_the_call(directory: 
     assert "UnpicklingError" in result.what
 
 
+class MessageFails(Exception):
+    def __str__(self) -> str:
+        raise KeyError("no message")
+
+
+class PicklingEnds(Exception):
+    def __reduce__(self) -> str:
+        raise SystemExit(0)
+
+
+EXCEPTIONS = {
+    "name-of-a-file": (ValueError("caf\udce9"), r"caf\udce9"),
+    "long-name": (ValueError("\udce9" * 200_000), r"\udce9\udce9"),
+    "output-of-a-program": (ValueError("\x01" * 200_000), "\x01\x01"),
+    "message-fails": (MessageFails(), "MessageFails"),
+    "pickling-ends": (PicklingEnds("x"), "PicklingEnds: x"),
+}
+
+
+def fail(how: str) -> None:
+    raise EXCEPTIONS[how][0]
+
+
+@pytest.mark.parametrize("how", EXCEPTIONS)
+def test_every_exception_of_a_function_is_its_result(directory: CallDirectory, how: str) -> None:
+    """Without a result the caller only learns that the task has ended."""
+    result = call(directory, pickle.dumps((fail, (how,), {})))
+    assert (result.kind, EXCEPTIONS[how][1] in result.what) == ("exception", True)
+    assert result.traceback
+
+
+def test_a_value_whose_pickling_ends_the_process_says_so(directory: CallDirectory) -> None:
+    result = call(directory, pickle.dumps((PicklingEnds, ("x",), {})))
+    assert (result.kind, "SystemExit" in result.what) == ("result-not-picklable", True)
+
+
 def test_a_full_disk_ends_the_task_with_a_sentence(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
     directory = CallDirectory(str(tmp_path))

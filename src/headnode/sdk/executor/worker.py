@@ -30,8 +30,8 @@ from headnode.sdk.executor.call_files import (
 PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 MAX_CALL = 1 << 40
 """Bytes of a call: the submitting process has bounded it."""
-MAX_TEXT = 100_000
-"""Characters of a traceback and of an exception."""
+MAX_TEXT = 80_000
+"""Characters of a traceback and of an exception: both fit into a header, at up to 6 bytes each in JSON."""
 
 
 def main(arguments: list[str]) -> int:
@@ -105,9 +105,9 @@ def _carried_out(header: CallHeader, call: bytes) -> tuple[ResultHeader, bytes]:
         return _exception(header, error)
     try:
         body = _pickled(value)
-    except Exception as error:  # noqa: BLE001  (whatever the class of the value raises)
-        what = f"the result, a {type(value).__name__}, cannot be pickled: {type(error).__name__}: {error}"
-        return ResultHeader("result-not-picklable", what[:MAX_TEXT], "return plain data"), b""
+    except BaseException as error:  # noqa: BLE001  (whatever the class of the value raises)
+        what = f"the result, a {type(value).__name__}, cannot be pickled: {_in_words(error)}"
+        return ResultHeader("result-not-picklable", _encodable(what), "return plain data"), b""
     if len(body) > header.most:
         what = f"the pickled result has {len(body)} bytes, more than {header.most}"
         fix = "write it to a file and return the path, or raise HeadnodeExecutor(largest_result=...)"
@@ -117,12 +117,25 @@ def _carried_out(header: CallHeader, call: bytes) -> tuple[ResultHeader, bytes]:
 
 def _exception(header: CallHeader, error: BaseException) -> tuple[ResultHeader, bytes]:
     trace = "".join(traceback.format_exception(error))[-MAX_TEXT:]
-    what = f"{type(error).__name__}: {error}"[:MAX_TEXT]
     try:
         body = _pickled(error)
-    except Exception:  # noqa: BLE001  (whatever the class of the exception raises)
+    except BaseException:  # noqa: BLE001  (whatever the class of the exception raises)
         body = b""
-    return ResultHeader("exception", what, traceback=trace), body if len(body) <= header.most else b""
+    result = ResultHeader("exception", _encodable(_in_words(error)), traceback=_encodable(trace))
+    return result, body if len(body) <= header.most else b""
+
+
+def _in_words(error: BaseException) -> str:
+    """Return the class and the message of an exception, also of one whose message cannot be made."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except BaseException:  # noqa: BLE001  (whatever the class of the exception raises)
+        return type(error).__name__
+
+
+def _encodable(text: str) -> str:
+    """Return the first characters of a text; bytes of file names that are no UTF-8 are shown as codes."""
+    return text[:MAX_TEXT].encode(errors="backslashreplace").decode()[:MAX_TEXT]
 
 
 def _pickled(value: Any) -> bytes:
