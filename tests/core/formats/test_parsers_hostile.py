@@ -126,6 +126,13 @@ def test_a_number_of_thousands_of_digits_is_refused_before_it_is_read() -> None:
         dialects.read("priority = " + "9" * 100_000)
 
 
+def test_many_features_of_a_script_are_read_soon() -> None:
+    """The head reads options: 65,536 characters of them are promised to take half a second."""
+    begun = time.process_time()
+    dialects.read("#!/bin/sh\n#SBATCH --gres=" + "a," * 32_700 + "\nrun\n")
+    assert time.process_time() - begun < 1
+
+
 @pytest.mark.parametrize("blank", ["\x1c", "\x1e", "\x85", "\u2003"])
 def test_every_blank_around_a_run_time_is_none_of_it(blank: str) -> None:
     assert parse_seconds(f"{blank}1{blank}") == 1.0

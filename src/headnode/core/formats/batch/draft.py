@@ -35,7 +35,7 @@ class BatchDraft:
         self.system, usual = system, RULES[system]
         self.job: dict[str, Any] = {}  # fields of the job
         self.task: dict[str, Any] = {"rerunnable": usual.rerunnable}  # of its task
-        self.needs: dict[str, Any] = {}  # of every node
+        self.needs: dict[str, Any] = {}  # of every node; `features` is a list
         self.nodes: int | None = None
         self.tasks: int | None = None
         self.most_tasks: int | None = None  # None: as many as `tasks`
@@ -192,7 +192,8 @@ class BatchDraft:
         if memory:
             fields["held"] = HeldAmounts(memory=memory)
         if self.needs:
-            fields["needs"] = replace(ANY_NODE, **self.needs)
+            features = tuple(self.needs.get("features", ()))
+            fields["needs"] = replace(ANY_NODE, **self.needs | {"features": features})
         if self.array and self.at_once is not None:
             fields |= {"minimum": self.units, "maximum": self.units * self.at_once}
         return JobSpec(tasks=tasks, dialect=self.system.value, **fields)
@@ -343,7 +344,7 @@ def add_features(draft: BatchDraft, names: Sequence[str]) -> None:
 
 def add_feature(draft: BatchDraft, *names: str) -> None:
     """Require that each node has a feature, or one of several."""
-    draft.needs["features"] = (*draft.needs.get("features", ()), names)
+    draft.needs.setdefault("features", []).append(names)
 
 
 def array_ranges(place: OptionPlace, text: str) -> tuple[tuple[int, int, int], ...]:

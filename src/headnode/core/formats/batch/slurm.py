@@ -5,7 +5,7 @@ Source:  Slurm, sbatch(1), "OPTIONS" and "filename pattern"; the long names are 
 
 import re
 
-from headnode.core.formats.batch.draft import BatchDraft, Reader, add_feature, array_ranges
+from headnode.core.formats.batch.draft import BatchDraft, Reader, add_features, array_ranges
 from headnode.core.formats.batch.gpus import GpuScope
 from headnode.core.formats.batch.option_place import OptionPlace
 from headnode.core.formats.fidelity import Fidelity
@@ -205,7 +205,7 @@ def read_features(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         place.refuse(
             f"{text[:60]!r} has no equivalent in Headnode", "write names with & and |: intel&(no brackets)"
         )
-    draft.needs["features"] = tuple(tuple(part.split("|")) for part in re.split("[&,]", text))
+    draft.needs["features"] = [tuple(part.split("|")) for part in re.split("[&,]", text)]
     place.report(_TRANSLATED, "they are features of the nodes")
 
 
@@ -226,8 +226,7 @@ def read_gres(draft: BatchDraft, place: OptionPlace, text: str) -> None:
         place.refuse(f"{text[:60]!r} asks for GPUs twice", "write one of them: gpu:2")
     draft.gpus.ask("gres", GpuScope.NODE, place, gpus[0][4:] or "1" if gpus else "0")
     others = [name for name in (part.partition(":")[0] for part in parts) if name.lower() != "gpu"]
-    for name in others:
-        add_feature(draft, name)
+    add_features(draft, others)
     if others:
         listed = ", ".join(map(repr, others))
         place.report(_APPROXIMATED, f"nodes with the features {listed}, which are not counted")
