@@ -199,6 +199,31 @@ def test_no_name_of_a_listing_of_s3_leads_out_of_the_directory(scratch: Path, ke
 
 
 @pytest.mark.timeout(TIMEOUT)
+def test_an_answer_that_no_library_expects_is_a_failure_with_a_sentence(scratch: Path) -> None:
+    """The process died of it, was started again 20 times, and nobody learnt what was wrong."""
+    pytest.importorskip("botocore")
+    body = [PAGE % b"false", b"<Contents><Size>5</Size></Contents></ListBucketResult>"]
+    with hostile_server(s3_answer(body)) as host:
+        file = s3_place(scratch, host)
+        word, said = TransferProcess(scratch, "in", [file], attempts=1, timeout=5).last()
+    assert (word, "is not understood (KeyError: 'Key')" in said) == ("failed", True), said
+
+
+@pytest.mark.timeout(TIMEOUT)
+def test_an_object_that_comes_in_chunks_has_no_length_and_is_whole(scratch: Path) -> None:
+    pytest.importorskip("botocore")
+
+    def answer(client: socket.socket) -> Iterable[bytes]:
+        after_request(client)
+        yield HEAD + b"Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
+
+    with hostile_server(answer) as host:
+        file = s3_place(scratch, host) | {"path": "x", "url": "s3://bucket/x", "directory": False}
+        assert TransferProcess(scratch, "in", [file], attempts=1, timeout=5).last() == ["done", 5]
+    assert (scratch / "x").read_bytes() == b"hello"
+
+
+@pytest.mark.timeout(TIMEOUT)
 @pytest.mark.parametrize("end", ["one page", "the same page"])
 def test_a_listing_of_s3_without_end_is_given_up_in_bounded_memory(scratch: Path, end: str) -> None:
     pytest.importorskip("botocore")

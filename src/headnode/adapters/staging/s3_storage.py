@@ -78,21 +78,23 @@ class S3Storage:
 
     def _fetch(
         self, place: Place, rest: dict[str, str], offset: int, arrival: ArrivingFile, progress: Seen
-    ) -> int:
+    ) -> int | None:
         answer = self._client.get_object(**place, **rest)
+        length = answer.get("ContentLength")  # not of an answer in chunks
         with contextlib.closing(answer["Body"]) as body:
             if rest and str(answer.get("ContentRange", "")).startswith(f"bytes {offset}-"):
                 arrival.begin(arrival.kept()[0])
             else:
                 offset = 0
-                if arrival.begin(f"{answer['ContentLength']} {answer.get('ETag', '')}"):
+                if arrival.begin("" if length is None else f"{length} {answer.get('ETag', '')}"):
                     arrival.restart()
-            progress.expect(offset + int(answer["ContentLength"]))
+            size = None if length is None else offset + int(length)
+            progress.expect(size)
             progress(offset)
             while data := body.read(CHUNK):
                 progress(len(data))
                 arrival.write(data)
-        return offset + int(answer["ContentLength"])
+        return size
 
     def store(self, file: int, size: int, url: str, token: str, progress: Seen) -> None:  # noqa: ARG002
         with _failures(url):

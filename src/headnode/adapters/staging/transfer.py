@@ -271,7 +271,7 @@ class Transfers:
                 raise TransferFailed("another file has failed")
             try:
                 return do(file)
-            except (TransferFailed, OSError, EOFError, ValueError, MemoryError) as error:
+            except Exception as error:  # noqa: BLE001  (libraries raise anything for what a server makes up)
                 failure = self._failure(error, file)
             changed += isinstance(failure, ChangedOnTheWay)
             last = failure.permanent or changed > 1 or attempt == self._order.attempts
@@ -294,9 +294,12 @@ class Transfers:
             return NeverTransferred(
                 f"{shown(file.url)}: its server sends more than fits in memory", CHECK_SERVER
             )
+        if isinstance(error, EOFError):
+            return TransferFailed(f"{urlsplit(file.url).hostname} has ended the connection")
         if isinstance(error, ValueError):  # no request can be made of it, such as one with a line end
             return NeverTransferred(f"{shown(file.url)}: {str(error)[:200]}", "correct the URL")
-        return TransferFailed(f"{urlsplit(file.url).hostname} has ended the connection")
+        what = f"{type(error).__name__}: {str(error)[:200]}"
+        return TransferFailed(f"{shown(file.url)}: the answer of its server is not understood ({what})")
 
     def _last_word(self, failure: TransferFailed, file: FileOrder, attempt: int) -> TransferFailed:
         way = f"from {shown(file.url)}" if self._order.direction == "in" else f"to {shown(file.url)}"
