@@ -32,3 +32,9 @@ def test_what_belongs_to_this_node_or_to_an_mpiexec_is_not_handed_on() -> None:
     own = {"OMP_NUM_THREADS": "4", "PATH": "/a", "LD_LIBRARY_PATH": "/b"}
     others = dict.fromkeys(("HOME", "PWD", "HEADNODE_NODE", "CCP_COREIDS", "PMI_FD", "PRTE_MCA_x", "_"), "x")
     assert handed_on({**own, **others}) == own
+
+
+def test_variables_that_are_not_utf_8_are_not_handed_on() -> None:
+    assert handed_on({"OMP_NUM_THREADS": "4", "CITY": "K\udcf6ln", "K\udcf6ln": "x"}) == {
+        "OMP_NUM_THREADS": "4"
+    }

@@ -146,13 +146,29 @@ def test_a_node_that_the_task_does_not_have_is_refused(shared: Cluster, tmp_path
 def test_only_the_secret_of_the_task_lets_it_launch(shared: Cluster, tmp_path: Path) -> None:
     script = f"""{OTHER}
     HEADNODE_LAUNCH_SECRET=0123 $HEADNODE_LAUNCH -n $other 'echo reached'; echo $?
-    HEADNODE_TASK=1.1.1.1 $HEADNODE_LAUNCH -n $other 'echo reached'; echo $?
+    HEADNODE_TASK=999.1.1.1 $HEADNODE_LAUNCH -n $other 'echo reached'; echo $?
     HEADNODE_TASK=x $HEADNODE_LAUNCH -n $other 'echo reached'; echo $?
     env -u HEADNODE_LAUNCH_SECRET $HEADNODE_LAUNCH -n $other 'echo reached'; echo $?
     """
     work = Parallel(shared, tmp_path, script)
     assert work.wait() == "255\n" * 4
     assert work.errors.count("[launch]") == 3
+
+
+def test_variables_and_names_that_are_not_utf_8_are_left_out_or_refused_in_words(
+    shared: Cluster, tmp_path: Path
+) -> None:
+    """No command was launched from an environment with one such variable, and no message said why."""
+    script = f"""{OTHER}
+    export CITY=$(printf 'K\\366ln') GOOD=yes
+    $HEADNODE_LAUNCH -n $other 'echo $GOOD ${{CITY-none}}'; echo $?
+    $HEADNODE_LAUNCH -n $other "cat $CITY"; echo $?
+    mkdir "$CITY"; cd "$CITY"
+    $HEADNODE_LAUNCH -n $other 'echo reached'; echo $?
+    """
+    work = Parallel(shared, tmp_path, script)
+    assert work.wait() == "yes none\n0\n255\n255\n"
+    assert work.errors.count("is not UTF-8") == 2
 
 
 def test_what_was_launched_cannot_launch_for_the_task(shared: Cluster, tmp_path: Path) -> None:

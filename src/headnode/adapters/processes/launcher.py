@@ -142,10 +142,23 @@ def read_words(words: Sequence[str]) -> tuple[bool, str, str]:
 
 
 def handed_on(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that the command finds there, too; the task's own it finds anyway."""
+    """Return the variables that the command finds there, too; the task's own it finds anyway.
+
+    Those that are not UTF-8 are left out, as at the submission of a job: messages are Unicode.
+    """
     return {
-        name: value for name, value in environment.items() if name not in _LOCAL and not name.startswith(_OWN)
+        name: value
+        for name, value in environment.items()
+        if name not in _LOCAL and not name.startswith(_OWN) and _is_text(name + value)
     }
+
+
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def run(folder: str, words: Sequence[str]) -> NoReturn:
@@ -164,12 +177,15 @@ def main(folder: str, words: Sequence[str]) -> int:
         return _fail(str(error), 2)
     if SECRET not in os.environ:
         return _fail(f"there is no {SECRET} here; only parallel tasks of Headnode can launch commands")
+    directory = os.getcwd()  # noqa: PTH109
+    if odd := next((each for each in (host, command, directory) if not _is_text(each)), ""):
+        return _fail(f"{odd!a} is not UTF-8; rename the file or directory")
     request = {
         "secret": os.environ[SECRET],
         "task": os.environ.get(TASK, ""),
         "host": host,
         "command": command,
-        "directory": os.getcwd(),  # noqa: PTH109
+        "directory": directory,
         "environment": handed_on(os.environ),
     }
     try:
