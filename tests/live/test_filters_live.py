@@ -451,3 +451,29 @@ def test_each_of_many_submissions_goes_through_the_chain_and_is_answered_by_itse
     assert again["jobs"] == answer["jobs"]
     asked = [call.split()[-1] for call in here.calls() if call.startswith("submission")]
     assert sorted(asked) == ["bad", "good", "good2"]
+
+
+def test_a_hold_that_an_activation_filter_set_is_lifted_or_moved_by_the_owner(here: Site) -> None:
+    """HPC Pack, "Activation filters": exit code 3 holds a job; its HoldUntil may be changed."""
+    gate = here.folder / "open"
+    here.set(ActivationFilterProgram=here.filter("gate", f"test -e {gate} || exit 3\n"))
+    job = submit(here)
+
+    def hold() -> float | None:
+        until_when: float | None = here.head.ask("job", job=job)["job"]["hold_until"]
+        return until_when
+
+    until(lambda: hold() is not None)
+    first = hold()
+    assert first is not None
+    assert first > time.time() + 600, "DefaultHoldDuration"
+    later = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(first + 3600))
+    changed = here.head.ask("modify_job", job=job, terms={"holduntil": later})["changed"]
+    assert changed == ["hold_until"]
+    assert hold() == pytest.approx(first + 3600, abs=1)
+    here.head.ask("modify_job", job=job, terms={"holduntil": ""})
+    until(lambda: hold() is not None)
+    assert len(here.calls()) == 4, "it is called again when the hold is gone, and undone again"
+    gate.touch()
+    assert here.head.ask("modify_job", job=job, terms={"holduntil": ""})["changed"] == ["hold_until"]
+    until(lambda: here.state(job) == "Finished")

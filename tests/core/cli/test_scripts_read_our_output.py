@@ -12,6 +12,10 @@ from headnode.apps.cli.screens import node as node_screen
 from headnode.apps.cli.screens import task as task_screen
 from headnode.apps.cli.screens.job_table import COLUMNS, cells
 from headnode.apps.cli.table import RecordTable, as_list, as_table
+from headnode.core.formats.job_views import write_job_json
+from headnode.core.model.job import JobSpec
+from headnode.core.model.quantities import Seconds
+from headnode.core.model.task import TaskSpec, TaskType
 
 NOW = 1_700_000_100.0
 SUBMITTED = "Job has been submitted. ID: 123.\n"
@@ -82,6 +86,37 @@ def test_a_task_shows_the_keys_scripts_look_for() -> None:
     output = as_list(RecordTable("Task Id", [task_screen.view(shown)], shown))
     assert re.search(r"^Task Id +: 12\.1$", output, re.MULTILINE)
     assert re.search(r"^Work Directory +: /home/alice$", output, re.MULTILINE)
+
+
+def test_a_task_shows_every_option_that_was_set_for_it() -> None:
+    """Compute Cluster, "Enforcement of job and task properties": all options of a task but defaults."""
+    options = TaskSpec(
+        command="echo *",
+        kind=TaskType.SWEEP,
+        start=1,
+        end=9,
+        increment=2,
+        run_time=Seconds(1800.0),
+        rerunnable=True,
+        exclusive=True,
+        required_nodes=("n1", "n2"),
+        depends_on=("first", "second"),
+        standard_input="numbers",
+    )
+    spec = write_job_json(JobSpec(tasks=(options,)))["tasks"][0]
+    shown = task(1, kind="sweep", spec=spec, standard_input="numbers")
+    fields = task_screen.view(shown)
+    wanted = {
+        "Run Time": "30m",
+        "Sweep": "1-9:2",
+        "Rerunnable": "True",
+        "Exclusive": "True",
+        "Required Nodes": "n1, n2",
+        "Depends On": "first, second",
+        "Standard Input": "numbers",
+    }
+    assert {name: fields.get(name) for name in wanted} == wanted
+    assert "Run Time" not in task_screen.view(task(1)), "it has no limit of its own"
 
 
 def test_further_lines_of_a_value_start_with_four_blanks_or_more() -> None:

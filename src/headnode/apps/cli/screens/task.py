@@ -8,6 +8,7 @@ from headnode.apps.readable_values import (
     local_times,
     measured_counts,
     memory,
+    time_limit,
 )
 
 TYPE_CHECKING = False
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 
 COLUMNS = ("Task Id", "Name", "State", "Exit Code", "Node", "Command Line", "Remark")
 WIDTHS = {"Task Id": 8, "Name": 12, "State": 10}
+_SHOWN = (
+    *("name", "command", "kind", "start", "end", "increment", "run_time", "work_directory"),
+    *("standard_input", "standard_output", "standard_error", "environment"),
+)
+"""Options of a task that have a field of their own on the screen."""
 
 
 def address(task: "Task") -> str:
@@ -63,8 +69,20 @@ def _remark(task: "Task") -> str:
 
 def view(task: "Task") -> dict[str, str]:
     """Return every field of one task; empty values are left out, but for the keys that scripts read."""
-    optional = {**_use(task), **_files(task)}
+    optional = {**_use(task), **_files(task), **_requested(task)}
     return {**row(task), **{key: value for key, value in optional.items() if value}}
+
+
+def _requested(task: "Task") -> dict[str, str]:
+    """Return what else the task asks for, such as its time limit and the tasks that it depends on."""
+    from headnode.apps.cli.screens.job import requested
+
+    spec = task.get("spec") or {}
+    first, last, step = spec.get("start", 0), spec.get("end", 0), spec.get("increment", 1)
+    sweep = f"{first}-{last}:{step}" if task["kind"] == "sweep" else ""
+    limit = time_limit(spec["run_time"]) if "run_time" in spec else ""
+    others = requested({name: value for name, value in spec.items() if name not in _SHOWN})
+    return {"Run Time": limit, "Sweep": sweep, **others}
 
 
 def _use(task: "Task") -> dict[str, str]:
@@ -99,6 +117,7 @@ def _files(task: "Task") -> dict[str, str]:
     written = "\n".join(f"{name}={value}" for name, value in environment.items())
     return {
         "Work Directory": task.get("work_directory") or "",
+        "Standard Input": task.get("standard_input") or "",
         "Standard Output": task.get("standard_output") or "",
         "Standard Error": task.get("standard_error") or "",
         "Environment": "private to its owner" if task.get("environment_hidden") else written,

@@ -184,7 +184,23 @@ async def modify_job(context: ServerContext, by: User, request: w.ModifyJobReque
     job = context.lookups.job(request.job)
     known = job.spec if job.ended else job.taken
     spec = with_terms(request.terms, (), known, now=context.now())
-    return ModifiedJob(request.job, list(await _change_job(context, by, job, known, spec)))
+    former = _with_hold_of_filter(context, job, known, spec, request)
+    return ModifiedJob(request.job, list(await _change_job(context, by, job, former, spec)))
+
+
+def _with_hold_of_filter(
+    context: ServerContext, job: FoundJob, known: JobSpec, spec: JobSpec, request: w.ModifyJobRequest
+) -> JobSpec:
+    """Return `known`; if the request replaces the hold of an activation filter, with the time of that hold.
+
+    The hold is not in the description: without it, a request for no hold would change nothing.
+    """
+    held = job.record.hold_until
+    if job.ended or held is None or held == known.hold_until:
+        return known
+    with_hold = replace(known, hold_until=held)
+    is_named = with_terms(request.terms, (), with_hold, now=context.now()).hold_until == spec.hold_until
+    return with_hold if is_named else known
 
 
 async def _change_job(
