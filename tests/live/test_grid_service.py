@@ -132,6 +132,23 @@ def test_the_resource_of_a_job_has_all_that_the_schema_names(pilot: Pilot) -> No
     assert found["deleted"] is False
 
 
+def test_the_resource_of_a_task_has_what_its_schema_names_and_the_exit_code(pilot: Pilot) -> None:
+    job = pilot.create(grid(a=([], DATE)))
+    named = {"created", "modified", "job", "definition", "state"}
+    assert {*pilot.get(f"{job}a/")} == named
+    pilot.start(job)
+    pilot.becomes(job, "finished")
+    assert {*pilot.get(f"{job}a/")} == {*named, "exit_code"}
+
+
+def test_an_id_of_an_operation_that_is_too_long_is_named(pilot: Pilot) -> None:
+    job = pilot.create(grid(a=([], DATE)))
+    refused = pilot.operate(job, "start", "x" * 37)
+    assert refused.status_code == 400
+    assert "the id of the operation" in refused.text
+    assert pilot.states(job) == ["new"]
+
+
 def test_an_operation_with_an_id_is_carried_out_once(pilot: Pilot) -> None:
     job = pilot.create(grid(a=([], shell("sleep 60"))))
     name = str(uuid.uuid4())
@@ -188,7 +205,9 @@ def test_a_task_gets_its_definition_later(pilot: Pilot) -> None:
     assert pilot.get(f"{job}a/")["definition"] is None
     refused = pilot.operate(job, "start")
     assert refused.status_code == 400
-    assert refused.headers["x-pilot-error-message"]
+    number = job.split("/")[2]
+    what = f"task 'a' of job {number} has no definition"
+    assert refused.text.strip() == f"{what}; send it with PUT to jobs/{number}/a/, then start the job"
     (failed,) = pilot.get(job)["operation"]
     assert failed["success"] is False
     assert pilot.ask("PUT", f"{job}a/", {"definition": shell("exit 0")}).status_code == 200
@@ -214,8 +233,15 @@ def test_a_paused_job_goes_on_when_it_is_started(pilot: Pilot, tmp_path: Path) -
     pilot.becomes(job, "running")
     refused = pilot.operate(job, "pause")
     assert refused.status_code == 409, "a grid job does not say that it may be suspended"
+    pilot.head.ask("modify_job", job=int(job.split("/")[2]), terms={"suspendable": "true"})
+    assert pilot.operate(job, "pause").status_code == 200
+    assert pilot.becomes(job, "paused")[-2:] == ["running", "paused"]
+    assert pilot.states(f"{job}a/") == ["new", "pending", "running", "paused"]
+    pilot.start(job)
+    assert pilot.becomes(job, "running")[-2:] == ["paused", "running"]
     gate.touch()
     pilot.becomes(job, "finished")
+    assert pilot.states(f"{job}a/") == ["new", "pending", "running", "paused", "running", "finished"]
 
 
 def test_a_queued_job_that_is_paused_waits_until_it_is_started(pilot: Pilot, tmp_path: Path) -> None:

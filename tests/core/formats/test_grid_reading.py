@@ -547,6 +547,12 @@ def test_what_a_service_says_around_a_description_is_left_alone() -> None:
         (job(task("a", ouput_files={})), "unknown-key", "'ouput_files' is not a key", "'output_files'?"),
         (job({"id": "a", "executable": "/x"}), "unknown-key", "not a key of a task", "in the 'definition'"),
         (job(task("a"), queue="long"), "unknown-key", "not a key of a job", "in the 'requirements'"),
+        (
+            job(task("a"), requirements={"colour": "red"}),
+            "unknown-key",
+            "not a key of requirements",
+            "cpu_hz, software",
+        ),
         (job(task("a"), xyzzy=1), "unknown-key", "not a key of a job", "'meta' may contain anything"),
         (job({**task("a"), "filename": "x"}), "given-twice", "a definition and a filename", "remove one"),
         (job({"id": "a", "filename": "x"}), "no-file", "file 'x' with the definition does not exist", ""),

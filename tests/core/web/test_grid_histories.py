@@ -29,6 +29,21 @@ def test_a_suspended_job_is_paused_and_runs_again() -> None:
     assert told(job_states(changes)) == ["new", "pending", "running", "paused", "running"]
 
 
+def test_a_running_task_is_paused_while_its_job_is_suspended() -> None:
+    running = StateChange(4, 4.0, "running", task=1, first=1, last=1)
+    later = [
+        StateChange(n, float(n), s)
+        for n, s in enumerate(("suspending", "suspended", "resuming", "running"), 5)
+    ]
+    changes = [*job("configuring", "queued", "running"), running, *later]
+    assert told(task_states(changes, CHAIN, ["a"])["a"]) == ["new", "pending", "running", "paused", "running"]
+    assert told(task_states(changes, CHAIN, ["b"])["b"]) == ["new"], "it has not started"
+    canceled = [*changes[:6], ended(7, 1, "canceled", started=4.0)]
+    found = task_states(canceled, CHAIN, ["a"])["a"]
+    assert told(found) == ["new", "pending", "running", "paused", "aborted"]
+    assert [each["ts"] for each in found] == sorted(each["ts"] for each in found)
+
+
 def test_a_job_that_was_held_in_the_queue_is_paused() -> None:
     assert told(job_states(job("configuring", "queued"), held_since=5.0)) == ["new", "pending", "paused"]
     assert told(job_states(job("configuring", "queued", "running"), held_since=5.0))[-1] == "running"

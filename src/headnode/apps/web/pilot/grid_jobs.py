@@ -94,8 +94,9 @@ def task_states(
 ) -> dict[str, list[Entry]]:
     """Return the states of the grid tasks in `chosen`.
 
-    A task is pending when its job is in the queue and the tasks that it waits for have finished.  One that
-    never started stays new or pending when its job is aborted, as in the service.
+    A task is pending when its job is in the queue and the tasks that it waits for have finished.  A running
+    task is paused while its job is suspended.  One that never started stays new or pending when its job is
+    aborted, as in the service.
     """
     history = _GridTaskHistory(changes, places)
     return {name: history.history(name).entries() for name in chosen}
@@ -159,12 +160,14 @@ class _GridTaskHistory:
             if history.state == NEW and free > change.at:
                 return
             history.add(PENDING, change.at)
+        elif state in (RUNNING, PAUSED) and history.state in (RUNNING, PAUSED):
+            history.add(state, change.at)
 
 
 def _follow_own(history: _History, change: StateChange, free: float | None) -> None:
     started = change.started if isinstance(change.started, float) else None
     state = _OF_TASK[change.state]
-    if state == RUNNING or (started is not None and history.state not in (RUNNING, FINISHED, ABORTED)):
+    if state == RUNNING or (started is not None and history.state not in (RUNNING, PAUSED, *FINAL)):
         began = change.at if started is None else started
         if history.state == NEW:
             history.add(PENDING, min(began, max(free or 0.0, history.states[-1][1])))

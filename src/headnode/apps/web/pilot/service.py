@@ -32,6 +32,7 @@ from headnode.protocol.state_names import ENDED_STATES
 
 MAX_LISTED: Final = 5_000  # jobs in the list
 NEVER: Final = 253402300799.0  # 9999-12-31T23:59:59Z: no job is removed
+MAX_OPERATION_ID: Final = 36  # characters: a UUID
 _HOLD: Final = "pilot"  # the hold by which a queued job is paused
 _STOPPED: Final = ("Suspended", "Suspending")
 
@@ -148,8 +149,11 @@ async def _replace(request: GridRequest, job: GridJob, text: str) -> None:
 async def _operate(request: GridRequest, job: GridJob, operation: object) -> None:
     """Carry out an operation once, and keep how it ended."""
     match operation:
-        case {"op": "start" | "pause" | "abort" as op, "id": str(name)} if 0 < len(name) <= 36:
+        case {"op": "start" | "pause" | "abort" as op, "id": str(name)} if 0 < len(name) <= MAX_OPERATION_ID:
             pass
+        case {"op": "start" | "pause" | "abort"}:
+            what = f"the id of the operation is not text of 1 to {MAX_OPERATION_ID} characters"
+            raise wrong("operation", what, 'send a UUID as "id"')
         case _:
             what = "the operation is not known"
             raise wrong("operation", what, 'send {"op": "start", "id": UUID}, or pause or abort')
@@ -181,9 +185,23 @@ async def _start(request: GridRequest, job: GridJob) -> None:
     if any(hold["name"] == _HOLD for hold in job.shown["holds"]):
         await request.ask("release_job", job=job.id, name=_HOLD)
     if state == "Configuring":
+        await _refuse_undefined(job)
         await request.ask("submit_job", job=job.id)
     elif state in _STOPPED:
         await request.ask("resume_job", job=job.id)
+
+
+async def _refuse_undefined(job: GridJob) -> None:
+    """Refuse to start a job while a task of it has no definition.
+
+    Raises:  BadRequest ``no-definition``.
+    """
+    missing = [item["id"] for item in (await job.definition())["tasks"] if "definition" not in item]
+    if missing:
+        what = f"task {missing[0]!r} of job {job.id} has no definition"
+        raise wrong(
+            "no-definition", what, f"send it with PUT to jobs/{job.id}/{missing[0]}/, then start the job"
+        )
 
 
 async def _pause(request: GridRequest, job: GridJob) -> None:
@@ -228,7 +246,6 @@ async def task(request: GridRequest) -> GridReply:
             "job": request.uri(f"jobs/{job.id}/"),
             "definition": item.get("definition"),
             "state": states,
-            "operation": [],
             **({} if code is None else {"exit_code": code}),
         }
     )

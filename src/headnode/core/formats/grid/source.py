@@ -365,16 +365,18 @@ class GridChecker:
         return self._object(renamed, table, whose, path)
 
     def _refuse_key(self, key: str, meant: str, table: GridTable, whose: str, path: Path) -> NoReturn:
+        kind = table.title if table.title.endswith("s") else f"a {table.title}"
         if key in table.elsewhere:
             fix = f"it belongs in the {table.elsewhere[key]}"
         elif meant:
             fix = f"did you mean {meant!r}?"
         else:
-            fix = f"the keys of a {table.title} are {', '.join(table.by_key)}; 'meta' may contain anything"
+            fix = f"the keys of {kind} are {', '.join(table.by_key)}"
+            fix += "; 'meta' may contain anything" if "meta" in table.by_key else ""
         self._page.refuse(
             (*path, key),
             "unknown-key",
-            f"{whose}: {key[:_SHOWN_CHARACTERS]!r} is not a key of a {table.title}",
+            f"{whose}: {key[:_SHOWN_CHARACTERS]!r} is not a key of {kind}",
             fix,
         )
 
