@@ -87,6 +87,37 @@ def test_a_lower_bound_alone_is_met_with_that_many_and_reported() -> None:
     ]
 
 
+RANGE = '<Duration op="GE">600</Duration><Duration op="LE">3600</Duration>'
+
+
+@pytest.mark.parametrize(
+    ("asked", "limit", "least"),
+    [
+        (RANGE, 3600, 600),
+        ('<Duration op="LT">3600</Duration><Duration op="GT">600</Duration>', 3600, 600),
+        ('<Duration op="GE">3600</Duration><Duration op="LE">3600</Duration>', 3600, None),
+        ('<Duration op="GE">600</Duration>', 600, None),
+        ('<Duration op="LE">600</Duration>', 600, None),
+        ("<Duration>600</Duration>", 600, None),
+    ],
+)
+def test_a_range_of_durations_is_the_limit_and_the_least_to_which_it_may_be_lowered(
+    asked: str, limit: float, least: float | None
+) -> None:
+    """SSS 3.1.0, Requested Properties: two properties of one name with GE and LE are a range."""
+    spec = job(requested(asked))
+    assert (spec.run_time, spec.minimum_run_time) == (limit, least)
+    assert not told(requested(asked), Fidelity.APPROXIMATED)
+
+
+def test_the_lower_bound_of_a_duration_is_reported_where_it_has_no_effect() -> None:
+    two = '<Processors preference="2">8</Processors><Processors preference="1">4</Processors>'
+    for text in (requested(RANGE + two), f"<TaskGroup>{requested(RANGE)}</TaskGroup>"):
+        assert job(text).minimum_run_time is None
+        lost = told(text, Fidelity.APPROXIMATED)
+        assert any("the lower bound has an effect only" in what for what in lost), text
+
+
 def test_the_best_alternative_is_what_the_job_asks_for_and_the_others_follow_in_their_order() -> None:
     spec = job(
         requested(

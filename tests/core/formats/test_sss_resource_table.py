@@ -44,6 +44,8 @@ VALUES: dict[str, Any] = {
     "run_as": "amy",
     "template": "long",
 }
+OF_A_RANGE = {"run_time": Seconds(3600.0), "minimum_run_time": Seconds(600.0)}
+"""Fields of which the second is nothing without the first."""
 AS_READ = ("quality", "machine", "manager")
 """Fields that are written as they were read."""
 
@@ -77,7 +79,7 @@ def asked_again(request: Request) -> Request:
 
 
 def test_every_field_is_known() -> None:
-    assert {field for row in RESOURCES.values() for field in row.fields} == {*VALUES, *AS_READ}
+    assert {field for row in RESOURCES.values() for field in row.fields} == {*VALUES, *OF_A_RANGE, *AS_READ}
 
 
 @pytest.mark.parametrize("count", [1, 2, len(VALUES)])
@@ -85,6 +87,11 @@ def test_what_is_written_of_fields_asks_for_them_when_it_is_read(count: int) -> 
     for fields in combinations(VALUES, count):
         request = {field: VALUES[field] for field in fields}
         assert asked_again(request) == request
+
+
+def test_a_range_of_times_is_written_as_its_bounds() -> None:
+    assert asked_again(OF_A_RANGE) == OF_A_RANGE
+    assert asked_again(VALUES | OF_A_RANGE) == VALUES | OF_A_RANGE
 
 
 def test_every_property_that_has_an_effect_is_read_when_it_is_alone_and_exact() -> None:

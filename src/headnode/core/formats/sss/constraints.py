@@ -281,6 +281,7 @@ MEGABYTE = Unit.MB.size
 EXACT = frozenset({Comparison.EQ})
 LOWER = frozenset({Comparison.EQ, Comparison.GE, Comparison.GT})
 UPPER = frozenset({Comparison.LE, Comparison.LT})
+_AT_LEAST = frozenset({Comparison.GE, Comparison.GT})
 AMONG = frozenset({Comparison.EQ, Comparison.IN})
 NOT_AMONG = frozenset({Comparison.NE, Comparison.NOT_IN})
 MATCH, NO_MATCH = frozenset({Comparison.MATCH}), frozenset({Comparison.NO_MATCH})
@@ -359,9 +360,18 @@ def _megabytes(one: Constraint, *, up: bool) -> int:
 
 
 def run_time_in(constraints: Found) -> Seconds | None:
-    """Return the limit: the longest time asked for, the shortest of several; None: there is none."""
-    spans = [Seconds(float(number_of(one))) for one in constraints]
+    """Return the limit: of a range its upper bound, of several times the shortest; None: there is none."""
+    found = [one for one in constraints if one.comparison not in _AT_LEAST]
+    spans = [Seconds(float(number_of(one))) for one in found or constraints]
     return min([span for span in spans if span > 0], default=None)
+
+
+def least_run_time_in(constraints: Found) -> Seconds | None:
+    """Return the lower bound of a range of times; None: there is no range."""
+    limit = run_time_in(constraints)
+    spans = [Seconds(float(number_of(one))) for one in constraints if one.comparison in _AT_LEAST]
+    least = max(spans, default=Seconds(0.0))
+    return least if limit is not None and 0 < least < limit else None
 
 
 def licences_in(constraints: Found) -> tuple[Licence, ...]:

@@ -124,6 +124,7 @@ _WHOLE = {
     "minimum": "each step requests what its task needs",
     "maximum": "each step requests what its task needs",
     "run_time": "it is the limit of each step, not of all together",
+    "minimum_run_time": "it is the minimum of the limit of each step",
     "single_node": "each step is on one node, not all on the same one",
     "licences": "each step asks for them",
     "notify_on_start": "it is written for each step",

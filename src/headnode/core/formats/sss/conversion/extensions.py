@@ -108,10 +108,10 @@ class ConversionFindings:
 
 WRITTEN_OF_JOB = frozenset(
     """description job_group project template priority unit minimum maximum single_node run_time
-    licences node_groups node_group_op requested_nodes excluded_nodes minimum_memory maximum_memory
-    minimum_processors_per_node held needs together alternatives parents after_failure after_exit
-    after_start after_corresponding named_parents hold_until holds end_by reservation resource_limits
-    notify_on_start notify_on_completion email run_as environment tasks properties extensions
+    minimum_run_time licences node_groups node_group_op requested_nodes excluded_nodes minimum_memory
+    maximum_memory minimum_processors_per_node held needs together alternatives parents after_failure
+    after_exit after_start after_corresponding named_parents hold_until holds end_by reservation
+    resource_limits notify_on_start notify_on_completion email run_as environment tasks properties extensions
     dialect""".split()  # noqa: SIM905
 ).union(TEXT_FIELDS.values(), FLAG_FIELDS.values())
 """Fields of a job that are written, or whose writers tell what is lost; every other one is lost."""

@@ -37,7 +37,7 @@ from headnode.core.formats.sss.value_types import SssVersion
 from headnode.core.model.dependency import Condition, DependencyLink, NamedParent
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.job import DEPENDENCY_FIELDS, Alternative, JobSpec, Licence
-from headnode.core.model.quantities import FOREVER
+from headnode.core.model.quantities import FOREVER, Seconds
 from headnode.core.model.task import TaskSpec
 
 _MAX_ID = 2**31 - 1
@@ -236,6 +236,7 @@ class JobReader:
         together = self._together(tasks, first)
         return {
             **first.job,
+            "minimum_run_time": self._least_run_time(len(choices)),
             "together": together,
             **{field: best[field] for field in _TEXTS if field in best},
             "template": best.get("template") or best.get("quality", ""),
@@ -244,6 +245,16 @@ class JobReader:
             ),
             "alternatives": self._alternatives(meanings) if len(meanings) > 1 else (),
         }
+
+    def _least_run_time(self, requests: int) -> Seconds | None:
+        """Return to which run time limit the job may be lowered; an alternative has no such time."""
+        least: Seconds | None = self._ways[0][0].request.get("minimum_run_time")
+        ranges = sum("minimum_run_time" in one.request for ways in self._ways for one in ways)
+        is_used = least is not None and requests == 1
+        if ranges > is_used:
+            what = "Duration as a range: the limit is the upper bound; the lower bound has an effect only"
+            self._findings.approximated(f"{what} for a job without alternatives")
+        return least if is_used else None
 
     def _alternatives(self, meanings: Sequence[AlternativeFields]) -> tuple[Alternative, ...]:
         differences = [difference(meanings[0], other) for other in meanings[1:]]

@@ -34,6 +34,7 @@ from headnode.core.formats.sss.constraints import (
     choices_in,
     every_of,
     least_in,
+    least_run_time_in,
     licence_name,
     licences_in,
     most_in,
@@ -67,9 +68,15 @@ Clause = tuple[SssProperty, ...]
 Item = TypeVar("Item")
 
 
-def _write_run_time(name: str, limit: Seconds) -> Iterator[Clause]:
-    if limit <= MAX_SECONDS:
-        yield (SssProperty(name=name, value=Seconds(float(math.ceil(limit)))),)
+def _write_run_time(name: str, limit: Seconds | None, least: Seconds | None) -> Iterator[Clause]:
+    if limit is not None and limit <= MAX_SECONDS:
+        yield from _write_bounds(
+            SssProperty, name, (_whole(limit if least is None else least), _whole(limit))
+        )
+
+
+def _whole(span: Seconds) -> int:
+    return math.ceil(span)
 
 
 def _write_bounds(shape: type[SssProperty], name: str, bounds: Bounds) -> Iterator[Clause]:
@@ -208,7 +215,12 @@ def _name(field: str) -> ResourceRow:
 
 
 RESOURCES: Mapping[str, ResourceRow] = {
-    "Duration": ResourceRow(LOWER | UPPER, {"run_time": run_time_in}, _write_run_time, exact=Seconds),
+    "Duration": ResourceRow(
+        LOWER | UPPER,
+        {"run_time": run_time_in, "minimum_run_time": least_run_time_in},
+        _write_run_time,
+        exact=Seconds,
+    ),
     "Processors": _count("processors", Consumable),
     "NodeCount": _count("nodes", SssProperty),
     "Memory": ResourceRow(

@@ -9,10 +9,11 @@ from headnode.core.formats.sss.constraints import Bounds, Words
 from headnode.core.formats.sss.conversion.extensions import ConversionFindings, TextLosses
 from headnode.core.formats.sss.conversion.resource_table import OF_NODES, RELATED, Item, Request
 from headnode.core.formats.sss.conversion.simple_fields import span
+from headnode.core.formats.sss.value_types import MAX_SECONDS
 from headnode.core.model.job import HeldAmounts, JobSpec, NodeGroupOp, UnitType
 from headnode.core.model.node_needs import ANY_NODE, NodeNeeds
 from headnode.core.model.patterns import matching
-from headnode.core.model.quantities import FOREVER
+from headnode.core.model.quantities import FOREVER, Seconds
 from headnode.core.model.task import Distribution, TaskSpec, TaskType
 
 Fields = dict[str, Any]
@@ -240,6 +241,7 @@ def _of_job(spec: JobSpec, size: Fields, findings: ConversionFindings) -> Reques
         "minimum_memory": max(spec.minimum_memory or 0, spec.needs.minimum_memory),
         "partition": partition,
         "run_time": span("run_time", spec.run_time, findings),
+        "minimum_run_time": _least_run_time(spec, findings),
         "licences": tuple(licence for licence in spec.licences if licence.amount is not None),
         "project": spec.project,
         "reservation": spec.reservation,
@@ -248,6 +250,15 @@ def _of_job(spec: JobSpec, size: Fields, findings: ConversionFindings) -> Reques
     }
     most = {} if spec.maximum_memory is None else {"maximum_memory": spec.maximum_memory}
     return {**needs, **size, **_stated(own), **most}
+
+
+def _least_run_time(spec: JobSpec, findings: ConversionFindings) -> Seconds | None:
+    if spec.minimum_run_time is None:
+        return None
+    if spec.alternatives or spec.run_time > MAX_SECONDS:
+        findings.lost("minimum_run_time: not available in SSS for a job with alternatives or without a limit")
+        return None
+    return span("minimum_run_time", spec.minimum_run_time, findings)
 
 
 def _stated(fields: Fields) -> Request:
