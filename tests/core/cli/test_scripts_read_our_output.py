@@ -10,9 +10,11 @@ from headnode.apps.cli.output import KeyValueOutput, TableOutput
 from headnode.apps.cli.screens import job as job_screen
 from headnode.apps.cli.screens import node as node_screen
 from headnode.apps.cli.screens import task as task_screen
+from headnode.apps.cli.screens.job import option_in_words
 from headnode.apps.cli.screens.job_table import COLUMNS, cells
 from headnode.apps.cli.table import RecordTable, as_list, as_table
 from headnode.core.formats.job_views import write_job_json
+from headnode.core.model.fields import OPTIONS_OF_JOBS
 from headnode.core.model.job import JobSpec
 from headnode.core.model.quantities import Seconds
 from headnode.core.model.task import TaskSpec, TaskType
@@ -117,6 +119,12 @@ def test_a_task_shows_every_option_that_was_set_for_it() -> None:
     }
     assert {name: fields.get(name) for name in wanted} == wanted
     assert "Run Time" not in task_screen.view(task(1)), "it has no limit of its own"
+
+
+def test_every_span_of_time_of_a_job_is_shown_as_it_is_typed() -> None:
+    spans = {option.key: 5400.0 for option in OPTIONS_OF_JOBS if option.form == "span"}
+    assert spans.keys() > {"run_time"}
+    assert {option_in_words(key, value) for key, value in spans.items()} == {"1h30m"}
 
 
 def test_further_lines_of_a_value_start_with_four_blanks_or_more() -> None:

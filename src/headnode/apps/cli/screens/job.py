@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 STAGING = "staging in"  # the head's word for a job that only waits for its files
 _TITLES = ("name", "project", "priority", "unit", "minimum", "maximum", "run_time", "signal", "tasks")
 _TIMES = ("hold_until", "end_by")
+_SPANS = ("run_time", "minimum_run_time", "switches_wait")
 _RECEIVERS = {
     "all": "all processes",
     "program": "the first process of each task",
@@ -46,7 +47,7 @@ def option_in_words(name: str, value: "Any") -> str:
     """Return the value of an option of a job or a task in words; "" for none."""
     if value is None:
         return ""
-    if name == "run_time":
+    if name in _SPANS:
         return time_limit(value)
     if name == "alternatives":
         return "\n".join(f"{number}: {_alternative(one)}" for number, one in enumerate(value, start=1))
