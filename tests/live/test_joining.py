@@ -81,6 +81,17 @@ def test_an_invitation_works_once(head: RealHead, new_node: NewNode) -> None:
     assert "was used already" in second.stderr
 
 
+def test_several_machines_join_by_one_line_each_with_its_name(head: RealHead, new_node: NewNode) -> None:
+    invitation = invite(head, approve=True, nodes=["n1", "n2"])
+    nodes = [new_node(name) for name in ("n1", "n2")]
+    assert [node.join(invitation).returncode for node in nodes] == [0, 0]
+    for node in nodes:
+        node.start()
+        wait_for_state(head, node.name, "Ready")
+    late = new_node("n3").join(invitation)
+    assert (late.returncode, "was used already" in late.stderr) == (1, True)
+
+
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [

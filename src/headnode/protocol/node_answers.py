@@ -112,6 +112,7 @@ class InvitationAnswer(VerbAnswer, frozen=True):
     expires: float
     approve: bool
     node: str
+    nodes: list[str]
 
 
 class InviteStandbyRequest(VerbRequest, frozen=True):

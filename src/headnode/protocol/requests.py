@@ -266,6 +266,7 @@ class InviteNodeRequest(VerbRequest, frozen=True):
     lifetime: Duration = 86400.0  # seconds
     approve: bool = False
     node: Name = ""  # the name that the node must have
+    nodes: Names = []  # each of these nodes may join once
 
 
 class SetNodeRequest(VerbRequest, frozen=True):

@@ -112,6 +112,8 @@ def test_one_job_is_asked_for_where_only_one_makes_sense() -> None:
         ("token", "rm", "token revoke"),
         ("node", "delete", "node remove"),
         ("node", "add", "node invite"),
+        ("node", "undrain", "node resume"),
+        ("node", "close", "node drain"),
     ],
 )
 def test_another_word_for_the_same_leads_to_the_verb_of_the_noun(noun: str, typed: str, meant: str) -> None:

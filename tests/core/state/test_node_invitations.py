@@ -83,6 +83,48 @@ def test_an_invitation_is_used_up_expires_and_is_for_whom_it_names() -> None:
     world.check_replay()
 
 
+def test_an_invitation_for_several_nodes_admits_each_of_them_once_and_no_other() -> None:
+    world = World()
+    invite(world, approve=True, nodes=("n1", "n2", "n1"))
+    with pytest.raises(NotAllowed, match="not for node 'n3'"):
+        admit(world, name="n3", key="c")
+    admit(world, name="n1", key="a")
+    with pytest.raises(NotAllowed, match="has joined with it"):
+        admit(world, name="n1", key="thief")
+    admit(world, name="n1", key="a")  # it lost the answer
+    admit(world, name="n2", key="b")
+    assert world.cluster.invitations == {}
+    admit(world, name="n1", key="a")
+    with pytest.raises(NotAllowed, match="used already"):
+        admit(world, name="n3", key="c")
+    assert {name: node.key for name, node in world.cluster.nodes.items()} == {"n1": "a", "n2": "b"}
+    world.check_replay()
+
+
+def test_an_invitation_for_several_names_replaces_nodes_of_these_names_only() -> None:
+    world = World()
+    for name in ("n1", "n3"):
+        invite(world, f"first {name}", node=name)
+        admit(world, f"first {name}", name=name, key="old")
+    invite(world, "again", nodes=("n1", "n2"))
+    admit(world, "again", name="n1", key="new")
+    assert world.cluster.node("n1").key == "new"
+    with pytest.raises(NotAllowed):
+        admit(world, "again", name="n3", key="new")
+    assert world.cluster.node("n3").key == "old"
+    world.check_replay()
+
+
+def test_names_of_an_invitation_count_among_those_that_are_open() -> None:
+    world = World()
+    invite(world, "some", nodes=tuple(f"n{number}" for number in range(9_999)))
+    invite(world, "one")
+    with pytest.raises(BadRequest, match="at most 10000"):
+        invite(world, "another")
+    with pytest.raises(BadRequest, match="cannot be the name"):
+        invite(World(), nodes=("n1", "a b"))
+
+
 @pytest.mark.parametrize("approve", [True, False])
 def test_a_node_that_lost_the_answer_joins_again_with_its_key_and_nobody_else_does(approve: bool) -> None:
     world = World()

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import socket
 import ssl
 import time
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,7 @@ log = logging.getLogger("headnode.agent")
 AGAIN = 600.0  # seconds after which it is told anew that the same head is not reached for the same reason
 OTHER = 60.0  # seconds after which another reason is told, when some were told
 SOME = 3
+ELSEWHERE = "if the head has another address now: hn agent --head HOST"
 JOIN_AGAIN = "join again with the line that `hn node invite` prints on the head node"
 
 
@@ -76,8 +78,10 @@ def reason_of(error: Exception) -> str:
             )
         case ConnectionRefusedError():
             return "nothing listens there"
+        case socket.gaierror():
+            return f"{error.strerror}; {ELSEWHERE}"
         case TimeoutError():
-            return "it does not answer"
+            return f"it does not answer; {ELSEWHERE}"
         case OSError():
             return error.strerror or str(error) or type(error).__name__
         case _:

@@ -179,6 +179,8 @@ _MEANT = {  # words that people try
     **dict.fromkeys((("job", word) for word in ("show", "info", "status")), "job view"),
     **dict.fromkeys((("node", word) for word in ("show", "info", "status")), "node view"),
     **dict.fromkeys((("cluster", word) for word in ("show", "info", "status")), "cluster view"),
+    **dict.fromkeys((("node", word) for word in ("undrain", "unpause", "open", "enable")), "node resume"),
+    **dict.fromkeys((("node", word) for word in ("close", "disable")), "node drain"),
     ("cluster", "config"): "cluster params",
     ("task", "log"): "task output",
     ("task", "list"): "job listtasks",

@@ -96,7 +96,10 @@ class NodeRemoved(NodeEvent, frozen=True, gc=False, tag="NodeRemoved"):
 
 
 class NodeInvited(StateEvent, frozen=True, gc=False, tag="NodeInvited"):
-    """An invitation is made: the secret with this digest admits one node, once, until `expires`."""
+    """An invitation is made: the secret with this digest admits one node, once, until `expires`.
+
+    `names`: it admits each of these nodes once.
+    """
 
     digest: str
     expires: Instant
@@ -104,10 +107,11 @@ class NodeInvited(StateEvent, frozen=True, gc=False, tag="NodeInvited"):
     name: str = ""  # who may; empty: any new node
     by: str = ""
     standby: bool = False  # it admits a standby head, and no node
+    names: tuple[str, ...] = ()
 
 
 class NodeKeyPinned(NodeEvent, frozen=True, gc=False, tag="NodeKeyPinned"):
-    """The node is known by this key from now on; its invitation is used up."""
+    """The node is known by this key from now on; its invitation is used up, for its name."""
 
     key: str
     invitation: str = ""

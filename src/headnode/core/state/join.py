@@ -31,7 +31,10 @@ class RegisterNode(Command, frozen=True):
 
 
 class InviteNode(Command, frozen=True):
-    """Invite a node: the secret with this digest admits one node, once; `node` restricts it to a name."""
+    """Invite a node: the secret with this digest admits one node, once; `node` restricts it to a name.
+
+    `nodes`: it admits each of these nodes once.
+    """
 
     by: User
     digest: str
@@ -39,6 +42,7 @@ class InviteNode(Command, frozen=True):
     approve: bool = False  # it is ready at once
     node: str = ""
     standby: bool = False  # a standby head is invited, not a node
+    nodes: tuple[str, ...] = ()
 
 
 class AdmitNode(Command, frozen=True):
@@ -86,7 +90,7 @@ class SetNode(Command, frozen=True):
 
 MAX_NAME = 64  # characters: what a certificate has room for
 MAX_INVITATION = 30 * 86400  # seconds
-MAX_INVITATIONS = 10_000  # open at once
+MAX_INVITATIONS = 10_000  # open at once; one for several nodes counts them
 MAX_WAIT = 30 * 86400  # seconds
 MAX_HOST, MAX_LABEL = 253, 63  # characters of a name in the network, and of a part of it
 MAX_STANDBYS = 4  # heads send each of them all events
@@ -96,20 +100,22 @@ _INVITE = "an administrator can make another with `hn node invite`"
 def invite(cluster: ClusterState, command: InviteNode, now: Instant) -> list[Event]:
     """Invite a node to join with this secret until the invitation expires."""
     must_administer(command.by, "invite nodes")
-    if command.node:
-        check_name(command.node)
+    names = tuple(dict.fromkeys(each for each in (command.node, *command.nodes) if each))
+    for name in names:
+        check_name(name)
     if not now < command.expires <= now + MAX_INVITATION:
         raise BadRequest(
             code="lifetime",
             what=f"an invitation cannot be valid for {command.expires - now:.0f} s",
             fix=f"use a lifetime of at most {MAX_INVITATION // 86400} days",
         )
-    still = sum(invitation.expires > now for invitation in cluster.invitations.values())
-    if still >= MAX_INVITATIONS:
+    unused = (each for each in cluster.invitations.values() if each.expires > now)
+    still = sum(max(1, len(each.names)) for each in unused)
+    if still + max(1, len(names)) > MAX_INVITATIONS:
         raise BadRequest(
             code="invitations",
-            what=f"{still} invitations are unused, which is the maximum",
-            fix="wait until some have been used or have expired",
+            what=f"{still} invitations are unused; at most {MAX_INVITATIONS} can be",
+            fix="invite fewer nodes, or wait until some have joined or their invitations have expired",
         )
     return [
         e.NodeInvited(
@@ -117,9 +123,10 @@ def invite(cluster: ClusterState, command: InviteNode, now: Instant) -> list[Eve
             digest=command.digest,
             expires=command.expires,
             approve=command.approve,
-            name=command.node,
+            name="" if command.nodes else command.node,
             by=command.by.name,
             standby=command.standby,
+            names=names if command.nodes else (),
         )
     ]
 
@@ -134,11 +141,12 @@ def admit(cluster: ClusterState, command: AdmitNode, now: Instant) -> list[Event
     check_name(name)
     check_facts(command.facts)
     known = cluster.nodes.get(name)
-    if known is not None and known.key == command.key and command.digest not in cluster.invitations:
+    if known is not None and known.key == command.key and _has_joined(cluster, command):
         is_pending = known.state is NodeState.PENDING
         return [e.NodeRegistered(at=now, facts=command.facts)] if is_pending else []
     invitation = _shown(cluster, command, now)
-    if known is not None and known.key != command.key and invitation.name != name:
+    named = name in (invitation.name, *invitation.names)
+    if known is not None and known.key != command.key and not named:
         raise NotAllowed(
             code="node-known",
             what=f"node {name!r} exists already and has another key",
@@ -154,6 +162,12 @@ def admit(cluster: ClusterState, command: AdmitNode, now: Instant) -> list[Event
     return events if elastic is None else [*events, closing(*elastic, now, now)]
 
 
+def _has_joined(cluster: ClusterState, command: AdmitNode) -> bool:
+    """Whether the invitation is used up, or the name that this node has in one for several."""
+    invitation = cluster.invitations.get(command.digest)
+    return invitation is None or (bool(invitation.names) and not invitation.admits(command.facts.name))
+
+
 def _shown(cluster: ClusterState, command: AdmitNode, now: Instant) -> InvitationRecord:
     invitation = valid_secret(cluster.invitations, command.digest, now, "invitation", _INVITE)
     if invitation.standby:
@@ -162,7 +176,14 @@ def _shown(cluster: ClusterState, command: AdmitNode, now: Instant) -> Invitatio
             what="this invitation is for a standby head, not for a node",
             fix="use it with `hn standby join`, or make one for a node: hn node invite",
         )
-    if invitation.name and invitation.name != command.facts.name:
+    if invitation.names and not invitation.admits(command.facts.name):
+        raise NotAllowed(
+            code="invitation",
+            what=f"this invitation is not for node {command.facts.name!r}, or that node has joined with it",
+            fix="start the agent with --name and the name of a node that is invited; to let another machine "
+            f"replace a node: hn node invite --for {command.facts.name}",
+        )
+    if not invitation.admits(command.facts.name):
         raise NotAllowed(
             code="invitation",
             what=f"this invitation is for node {invitation.name!r}, not for {command.facts.name!r}",

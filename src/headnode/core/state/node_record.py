@@ -75,13 +75,18 @@ class NodeRecord(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class InvitationRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """An invitation: the secret with this digest admits one node, once."""
+    """An invitation: the secret with this digest admits one node, once, or each of `names` once."""
 
     digest: str
     expires: Instant
     approve: bool
     name: str
     standby: bool = False  # it admits a standby head, and no node
+    names: tuple[str, ...] = ()  # of the nodes that have not joined yet, if it is for several
+
+    def admits(self, node: str) -> bool:
+        """Whether a node of this name may use it."""
+        return node in self.names if self.names else self.name in ("", node)
 
 
 class StandbyRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Mapping
 
+from msgspec.structs import replace
+
 from headnode.core.model.errors import BadRequest, WrongState
 from headnode.core.model.node import TOPOLOGY_PARAMETER, NodeState
 from headnode.core.model.owner_limits import LIMIT_PARAMETERS, read_owner_limits
@@ -204,7 +206,7 @@ def node_invited(cluster: ClusterState, event: e.NodeInvited) -> None:
     for digest in [each.digest for each in cluster.invitations.values() if each.expires <= event.at]:
         del cluster.invitations[digest]
     cluster.invitations[event.digest] = InvitationRecord(
-        event.digest, event.expires, event.approve, event.name, event.standby
+        event.digest, event.expires, event.approve, event.name, event.standby, event.names
     )
 
 
@@ -226,9 +228,11 @@ def head_taken_over(cluster: ClusterState, event: e.HeadTakenOver) -> None:
 
 
 def key_pinned(cluster: ClusterState, event: e.NodeKeyPinned) -> None:
-    """A node is known by its key, and its invitation is used up."""
+    """A node is known by its key, and its invitation is used up, or waits for the other nodes of it."""
     cluster.node(event.node).key = event.key
-    cluster.invitations.pop(event.invitation, None)
+    invitation = cluster.invitations.pop(event.invitation, None)
+    if invitation is not None and (others := tuple(each for each in invitation.names if each != event.node)):
+        cluster.invitations[event.invitation] = replace(invitation, names=others)
     cluster.elastic.note_joined(event.invitation, event.at)
 
 

@@ -109,14 +109,16 @@ class NodeVerbs:
         lifetime: float = 86400.0,
         approve: bool = False,
         node: str = "",
+        nodes: list[str] | None = None,
         idempotency: str | None = None,
     ) -> InvitationAnswer:
-        """Make an invitation for a node, which works once.
+        """Make an invitation, which works once, or once for each of `nodes`.
 
         For administrators.
 
         lifetime: seconds
         node: the name that the node must have
+        nodes: each of these nodes may join once
         """
 
     @verb_of(SetNodeRequest)

@@ -126,7 +126,10 @@ def _restored_text(state: "Path", checked: "CheckedBackup", listen: str, skipped
 
         _, port = read_address(listen, "listen")
         place = listen if listen.endswith(f":{port}") else f"{listen}:{DEFAULT_PORT}"
-        lines.append(f"Nodes of other machines connect to {place}: this machine must have that address.")
+        lines.append(
+            f"Nodes of other machines connect to {place}. If this machine has another address, type there: "
+            "hn agent --head HOST"
+        )
     elif any(node.key for node in cluster.nodes.values()):
         lines.append(
             "Nodes of other machines do not find it: the backup of a standby has no address for them. "

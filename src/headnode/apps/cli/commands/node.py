@@ -204,7 +204,9 @@ def invite_node(args: Arguments, client: Client, out: Output) -> int:
     from headnode.core.formats.text.quantities import parse_span
 
     lifetime = args.text("lifetime")
-    fields: dict[str, object] = {"approve": args.flag("approve"), "node": args.text("for") or ""}
+    names = names_of([args.text("for") or ""])
+    fields: dict[str, object] = {"approve": args.flag("approve")}
+    fields |= {"nodes": names} if len(names) > 1 else {"node": "".join(names)}
     if lifetime:
         fields["lifetime"] = parse_span(lifetime)
     made = client.ask("invite_node", **fields)
@@ -310,13 +312,16 @@ COMMANDS = (
                 "approve", "", "The node accepts jobs at once; otherwise an administrator must approve it"
             ),
             CliOption(
-                "for", "NAME", "Only a node of this name may join; it replaces an existing node of that name"
+                "for",
+                "NAMES",
+                "Only nodes of these names may join, each once; they replace existing nodes of those names",
             ),
             CliOption("lifetime", "SPAN", "How long the invitation is valid, such as 2h (default: 1d)"),
         ),
         example="hn node invite --approve",
         notes=(
-            "The invitation works once. Keep it secret, like a password.",
+            "The invitation works once, with --for once for each name. Keep it secret, like a password.",
+            "With several names, as in node[001-050], each machine joins by its host name, or --name.",
             "The head must listen: hn up --listen HOST",
         ),
         instead="name the node with --for NAME",

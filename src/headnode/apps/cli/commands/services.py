@@ -111,6 +111,11 @@ def run_agent(args: Arguments, client: Client, out: Output) -> int:  # noqa: ARG
     directory = args.text("directory") or own_agent_directory(os.environ, os.geteuid())
     if args.flag("stop"):
         return _end_agent(directory, out)
+    if (head := args.text("head")) is not None:
+        from headnode.apps.cli.agent_head import change_head
+
+        if change_head(directory, head, out):
+            return 0
     settings = {name: args.text(name) for name in _AGENT_SETTINGS}
     settings |= {name: str(args.memory(name) or "") for name in _SIZES if settings[name]}
     settings |= daemons.remembered_settings(directory, settings)
@@ -312,6 +317,7 @@ COMMANDS = (
             CliOption(
                 "join", "INVITATION", "Invitation printed by hn node invite; -: read it from standard input"
             ),
+            CliOption("head", "HOST[:PORT]", "New address of the head; the node stays in its cluster"),
             CliOption("name", "NAME", "Name of this node (default: the machine's)"),
             CliOption("processors", "N", "Processors of this node (default: as before, else the machine's)"),
             CliOption("sockets", "N", "Sockets (default: as before, else the machine's)"),

@@ -368,14 +368,13 @@ def new_invitation(context: ServerContext) -> tuple[str, str]:
 
 @verb(ADMINISTERS, again=secret_again)
 async def invite_node(context: ServerContext, by: User, request: w.InviteNodeRequest) -> InvitationAnswer:
-    """Make an invitation for a node, which works once."""
+    """Make an invitation, which works once, or once for each of `nodes`."""
     must_administer(by, "invite nodes")
     invitation, digest = new_invitation(context)
     expires = Instant(context.now() + request.lifetime)
-    await context.ask(
-        InviteNode(by=by, digest=digest, expires=expires, approve=request.approve, node=request.node)
-    )
-    return InvitationAnswer(invitation, expires, request.approve, request.node)
+    node, nodes, approve = request.node, request.nodes, request.approve
+    await context.ask(InviteNode(by, digest, expires, approve, node=node, nodes=tuple(nodes)))
+    return InvitationAnswer(invitation, expires, approve, node, nodes)
 
 
 @verb(ADMINISTERS)
