@@ -1,6 +1,7 @@
 """Efficiency of jobs: shares are never below zero, and no suggested request is below what was used."""
 
 from math import inf
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,6 +42,7 @@ def uses(draw: st.DrawFn) -> ResourceUse:
         limit=draw(st.just(FOREVER) | st.floats(60.0, 1e7).map(Seconds)),
         peak=draw(st.integers(0, 10**10)),
         memory=draw(st.just(0) | st.integers(1, 10**7)),
+        node_memory=draw(st.just(0) | st.integers(1, 10**7)),
         task_processors=draw(st.sampled_from([0, 1, processors])),
         on_one_node=draw(st.booleans()),
         fewest=draw(st.sampled_from([0, 1, 2])),
@@ -54,6 +56,21 @@ def uses(draw: st.DrawFn) -> ResourceUse:
 def test_shares_are_zero_or_more_and_finite(job: ResourceUse) -> None:
     for share in shares_of(job):
         assert share is None or 0 <= share < inf
+
+
+@pytest.mark.parametrize(
+    ("changed", "share"),
+    [
+        ({"memory": 0}, 0.2),
+        ({"memory": 250}, 0.1),
+        ({"memory": 0, "on_one_node": False}, None),
+        ({"task_processors": 0}, None),
+    ],
+)
+def test_the_memory_of_a_node_is_beside_that_of_the_processors(
+    changed: dict[str, Any], share: float | None
+) -> None:
+    assert shares_of(TYPICAL._replace(node_memory=1000, **changed)).memory == share
 
 
 @given(uses())

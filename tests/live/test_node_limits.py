@@ -19,7 +19,7 @@ from agent_scene import JOB, NODE, TIMEOUT, Scene, a_python_for, alive
 from headnode.adapters.processes import cgroups, job_journal
 from headnode.adapters.wire.agent_messages import Launch, LaunchesEnded, Route
 from headnode.adapters.wire.messages import Continue, KillLaunches, Stop
-from headnode.core.model.job import JobSpec
+from headnode.core.model.job import HeldAmounts, JobSpec
 from headnode.core.model.outcome import AttemptOutcome, RemoteUsage
 from headnode.core.model.quantities import Instant
 from headnode.core.model.task import ResourceLimit, TaskSpec
@@ -116,9 +116,19 @@ def test_who_needs_more_memory_than_it_asked_for_is_killed_and_told_how_to_ask_f
     ended = run(scene, takes(scene, 300), process_memory=100)
     assert ended.message == (
         "the task was killed: it needed more than the 100 MB that it requested; request more with "
-        "/estimatedprocessmemory"
+        "/estimatedprocessmemory, or in its batch script (--mem, -l mem)"
     )
     assert (ended.kind, ended.signal) == (("exited", 9) if has_groups(scene) else ("timed-out", 15))
+
+
+def test_who_needs_more_memory_than_the_job_holds_on_the_node_is_killed(scene: Scene) -> None:
+    ended = run(scene, takes(scene, 300), held=HeldAmounts(memory=100))
+    assert ended.message.startswith("the task was killed: it needed more than the 100 MB that it requested")
+
+
+def test_memory_that_the_job_holds_on_the_node_is_beside_that_of_its_processors(scene: Scene) -> None:
+    enough = {"process_memory": 50, "held": HeldAmounts(memory=100)}
+    assert run(scene, takes(scene, 130, 0.0), (0, 1), **enough).exit_code == 0
 
 
 def test_memory_is_that_of_all_processors_and_of_all_processes_together(scene: Scene) -> None:
@@ -296,7 +306,7 @@ def test_what_is_launched_on_another_node_has_the_memory_of_its_task_there_and_n
     scene.head.until(lambda: ends_of_launches(scene))
     assert used_by(scene, route).message == (
         "the task was killed: it needed more than the 100 MB that it requested; request more with "
-        "/estimatedprocessmemory"
+        "/estimatedprocessmemory, or in its batch script (--mem, -l mem)"
     )
 
 

@@ -300,7 +300,8 @@ def listed(number: int, owner: str, used_time: float | None = 600.0) -> dict[str
         "state": "Finished", "so_far": False, "exclusive": False, "gpus": 0, "processors": 2,
         "processor_time": used_time, "held_time": 1200.0, "wall_time": 600.0, "run_time": 600.0,
         "run_time_limit": 3600.0, "peak_memory": 92160 if measured else None, "process_memory": 300,
-        "task_processors": 2, "processor_share": (used_time or 0.0) / 1200 if measured else None,
+        "node_memory": None, "task_processors": 2,
+        "processor_share": (used_time or 0.0) / 1200 if measured else None,
         "memory_share": 0.15 if measured else None, "run_time_share": 1 / 6,
         "unused": 1200 - (used_time or 0.0) if measured else None,
         "suggestion": {"processors": 1, "run_time": 900.0, "process_memory": 135}, "no_suggestion": "",
@@ -355,6 +356,17 @@ def test_one_job_has_its_shares_in_words_and_the_options_for_the_next(tmp_path: 
     assert "90 MB at most in one task, 600 MB requested (300 MB for each of 2 processors)" in said
     assert "Run Time                : 17%: 10 min of 1 h\n" in said
     assert "Next Time               : -n 1 -t 15m --estimatedprocessmemory 135 (1.5 times what" in said
+
+
+def test_memory_that_was_requested_on_each_node_is_compared_with_the_peak(tmp_path: Path) -> None:
+    of_nodes = {**listed(1, "ann"), "process_memory": None, "node_memory": 600}
+    unknown = {**of_nodes, "memory_share": None}
+    for job, words in (
+        (of_nodes, "15%: 90 MB at most in one task, 600 MB requested\n"),
+        (unknown, "90 MB at most in one task; 600 MB were requested on each node\n"),
+    ):
+        with ScriptedHead(tmp_path, {"job_efficiency": {"jobs": [job], "more": None}}):
+            assert f": {words}" in hn("job", "efficiency", "1", state=tmp_path).stdout
 
 
 def test_ids_and_a_period_are_not_taken_together(tmp_path: Path) -> None:

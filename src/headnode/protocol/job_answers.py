@@ -139,6 +139,7 @@ class EfficiencyObject(VerbAnswer, frozen=True):
     run_time_limit: float | None  # seconds; null without a limit
     peak_memory: int | None  # kB, of the task with the largest peak
     process_memory: int | None  # MB, requested for each processor
+    node_memory: int | None  # MB, requested on each node beside that
     task_processors: int | None  # of the task with the largest peak; null: not known
     processor_share: float | None  # of the processors that it held, how much it used
     memory_share: float | None  # of the memory that the task with the largest peak requested

@@ -23,7 +23,7 @@ from headnode.core.formats.fidelity import Fidelity, lossy_items
 from headnode.core.model import bounds
 from headnode.core.model.dependency import Condition, JobDependency, NamedParent
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import HeldAmounts, JobSpec, Licence
+from headnode.core.model.job import NOTHING_HELD, HeldAmounts, JobSpec, Licence
 from headnode.core.model.job_checks import check_job, check_runnable
 from headnode.core.model.quantities import FOREVER, Instant, Seconds
 from headnode.core.model.task import Distribution, ResourceLimit, ScriptOrigin, TaskSpec, TaskType
@@ -251,6 +251,23 @@ def test_an_element_with_several_processors_of_one_node_is_a_task_of_its_own() -
         assert task.environment["SLURM_ARRAY_TASK_ID"] == task.name
         assert task.standard_output == f"slurm-%CCP_JOBID%_{task.name}.out"
         assert task.run_time == Seconds(300.0)
+    check_job(spec)
+
+
+@pytest.mark.parametrize(
+    ("options", "memory"),
+    [
+        ("#SBATCH -a 1-3 --mem=1G", 1024),
+        ("#SBATCH -a 1-3 -c 3 --mem=1000", 334),
+        ("#SBATCH -a 1-3 -N 2 --ntasks-per-node=2 --mem=1000", 500),
+        ("#SBATCH -a 1-3 -N 1 --gpus=2 --cpus-per-gpu=4 --mem=8G", 1024),
+        ("#PBS -J 1-3\n#PBS -l select=1:ncpus=4:mem=1gb", 256),
+        ("#BSUB -J x[1-3]\n#BSUB -n 2\n#BSUB -R rusage[mem=1000MB]", 500),
+    ],
+)
+def test_each_element_of_an_array_reserves_the_memory_of_a_node_for_itself(options: str, memory: int) -> None:
+    spec = read_script(f"#!/bin/sh\n{options}\ntrue\n", ORIGIN)[0]
+    assert (spec.process_memory, spec.held) == (memory, NOTHING_HELD)
     check_job(spec)
 
 

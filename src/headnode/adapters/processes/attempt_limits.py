@@ -80,7 +80,7 @@ def _limit_sentence(name: str, asked: Iterable[int], side: Callable[[list[int]],
 
 
 _ALL_OF_IT = 0.9  # of its limit: who was killed with less did not reach it
-_ASK = "/estimatedprocessmemory"
+_ASK = "/estimatedprocessmemory, or in its batch script (--mem, -l mem)"
 _KB = 1024
 _SHELL_SIGNAL_BASE = 128  # a shell tells by this exit status and the number that a signal ended its program
 

@@ -241,13 +241,23 @@ class TaskOrders:
     def bounds(self, place: NodeCores, *, parallel: bool = True) -> Bounds:
         """Return what an attempt at a place may have of this node."""
         here = dict(place).get(self._around.node, ())
-        memory = self._around.spec.process_memory if self._memory_limited else None
+        memory, processors = self._memory(max(1, len(here)))
         return Bounds(
             processors=bound_to(here, self._around.machine_processors) if self._bound else (),
-            memory=memory or 0,
-            held=max(1, len(here)),
+            memory=memory,
+            held=processors,
             parallel=parallel,
         )
+
+    def _memory(self, processors: int) -> tuple[int, int]:
+        """Return the limit of a task with so many processors here: MB for each, 0 for none, and how many.
+
+        What the job holds on each node, whatever its processors there, counts as that of one.
+        """
+        if not self._memory_limited:
+            return 0, processors
+        each, held = self._around.spec.process_memory or 0, self._around.spec.held.memory
+        return (each * processors + held, 1) if held else (each, processors)
 
     def _with_launcher(
         self, recipe: Recipe, spec: TaskSpec, place: NodeCores, launching: LaunchRouter

@@ -28,6 +28,7 @@ class ResourceUse(NamedTuple):
     limit: Seconds = FOREVER  # of its run time
     peak: int = 0  # kB, the peak of the task with the largest; 0: not measured
     memory: int = 0  # MB, requested for each processor; 0: none
+    node_memory: int = 0  # MB, requested on each node beside that; 0: none
     task_processors: int = 0  # of the task with the peak; 0: not known
     on_one_node: bool = True  # every task had the processors of one node only
     fewest: int = 0  # processors that may be suggested; 0: no other number may be
@@ -71,13 +72,20 @@ def shares_of(job: ResourceUse) -> JobShares:
     """Return what a job used of what it held and requested."""
     held = job.held_time
     used = job.processor_time
-    requested = 1024 * job.memory * job.task_processors
     return JobShares(
         processors=None if used is None else share(used, held),
-        memory=share(job.peak, requested) if job.peak else None,
+        memory=share(job.peak, 1024 * _requested_memory(job)) if job.peak else None,
         run_time=None if job.limit == FOREVER or not job.run_time else share(job.run_time, job.limit),
         unused=None if used is None or not held else Seconds(max(0.0, held - used)),
     )
+
+
+def _requested_memory(job: ResourceUse) -> int:
+    """Return the MB that the task with the peak requested; 0 if that is not known."""
+    if job.memory and not job.task_processors:
+        return 0
+    node_memory = job.node_memory if job.on_one_node else 0
+    return job.memory * job.task_processors + node_memory
 
 
 def smaller_request(job: ResourceUse) -> SmallerRequest | None:

@@ -21,7 +21,8 @@ class HeldAmounts(
 ):
     """Memory, disk and swap in MB that a job holds on each of its nodes, whatever its processors there.
 
-    No other job is given them before the job ends.  Which nodes have so much in all is said elsewhere.
+    No other job is given them before the job ends, and a task of the job has at most this memory on a node,
+    beside the `process_memory` of its processors.  Which nodes have so much in all is said elsewhere.
     """
 
     memory: int = 0

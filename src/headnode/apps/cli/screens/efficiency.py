@@ -83,8 +83,10 @@ def cells(job: "Job") -> dict[str, str]:
 
 def _requested(job: "Job") -> int | None:
     """Return the memory that the task with the largest peak requested, in kB; None if that is not known."""
-    each, processors = job["process_memory"], job["task_processors"]
-    return 1024 * each * processors if each and processors else None
+    if job["memory_share"] is None:
+        return None
+    each = (job["process_memory"] or 0) * (job["task_processors"] or 0)
+    return 1024 * (each + (job["node_memory"] or 0))
 
 
 def by_waste(job: "Job") -> tuple[bool, float, int]:
@@ -125,11 +127,13 @@ def _memory(job: "Job") -> str:
     if peak is None:
         return "not measured" if job["processors"] and not job["so_far"] else ""
     text = f"{memory(peak)} at most in one task"
-    if not each:
+    if not each and not job["node_memory"]:
         return f"{text}; none was requested"
+    if job["memory_share"] is None and not each:
+        return f"{text}; {job['node_memory']} MB were requested on each node"
     if job["memory_share"] is None:
         return f"{text}; {each} MB were requested for each processor, and the size of that task is not known"
-    per_processor = f" ({each} MB for each of {processors} processors)" if processors > 1 else ""
+    per_processor = f" ({each} MB for each of {processors} processors)" if each and processors > 1 else ""
     return f"{percent(job['memory_share'])}: {text}, {memory(_requested(job))} requested{per_processor}"
 
 

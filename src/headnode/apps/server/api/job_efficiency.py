@@ -86,6 +86,7 @@ def efficiency_object(context: ServerContext, job: FoundJob) -> EfficiencyObject
         run_time_limit=None if use.limit == FOREVER else use.limit,
         peak_memory=use.peak or None,
         process_memory=use.memory or None,
+        node_memory=use.node_memory or None,
         task_processors=use.task_processors or None,
         processor_share=shares.processors,
         memory_share=shares.memory,
@@ -116,6 +117,7 @@ def resource_use(record: JobRecord, spec: JobSpec, *, alternatives: bool, now: I
         limit=spec.run_time,
         peak=usage.used.peak_memory,
         memory=spec.process_memory or 0,
+        node_memory=spec.held.memory,
         task_processors=each,
         on_one_node=each == 1 or len(usage.nodes) == 1 or spec.single_node,
         fewest=_fewest(spec, task) if task and each == usage.processors and len(usage.nodes) == 1 else 0,
@@ -243,7 +245,8 @@ def _rows(
     run: JobRun, measured: Mapping[str, tuple[AttemptUsage, ...]], spec: JobSpec, now: Instant
 ) -> list[TaskUsageNow]:
     """Return what nodes say of the live attempts that are placed there; the rest is left out."""
-    rows, memory = dict[tuple[int, int, str], TaskUsageNow](), spec.process_memory  # one for each attempt
+    rows = dict[tuple[int, int, str], TaskUsageNow]()  # one for each attempt
+    memory = spec.process_memory or 0
     for node, usage in measured.items():
         for one in usage:
             live = _live(run, one)
@@ -261,7 +264,7 @@ def _rows(
                 system_time=one.system_time,
                 memory=one.memory,
                 peak_memory=one.peak_memory,
-                requested_memory=memory * _KILOBYTES * processors if memory else None,
+                requested_memory=(memory * processors + spec.held.memory) * _KILOBYTES or None,
                 processes=one.processes,
             )
     return sorted(rows.values(), key=lambda row: (row.task, row.instance or 1, row.node))

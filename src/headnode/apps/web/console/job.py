@@ -234,7 +234,8 @@ def delivered(used: HeadAnswer) -> list[Model]:
     if used["processor_share"] is not None and not used["so_far"]:
         pairs.append(_pair("Processor time", used["held_time"], used["processor_time"], duration))
     if used["memory_share"] is not None:
-        requested = 1024 * used["process_memory"] * used["task_processors"]
+        each = (used["process_memory"] or 0) * (used["task_processors"] or 0)
+        requested = 1024 * (each + (used["node_memory"] or 0))
         pairs.append(_pair("Memory of a task", requested, used["peak_memory"], memory))
     return pairs
 

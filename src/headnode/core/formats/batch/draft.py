@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from headnode.core.formats.batch.gpus import AskedProcesses, GpuDraft, GpuSize
 from headnode.core.formats.batch.lines import RULES, BatchSystem
+from headnode.core.formats.batch.node_memory import memory_fields
 from headnode.core.formats.batch.option_place import MAX_NUMBER, OptionPlace
 from headnode.core.formats.fidelity import Fidelity, ReportItem
 from headnode.core.model.bounds import TASKS_OF_FILE
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import HeldAmounts, JobSpec, UnitType
+from headnode.core.model.job import JobSpec, UnitType
 from headnode.core.model.node_needs import ANY_NODE
 from headnode.core.model.quantities import FOREVER, Seconds
 from headnode.core.model.signals import (
@@ -189,8 +190,8 @@ class BatchDraft:
                 fields["process_memory"] = size.memory
         nodes = (self.nodes if size is None else size.nodes) or 1
         memory = self.memory or -(-(self.total_memory or 0) // nodes)
-        if memory:
-            fields["held"] = HeldAmounts(memory=memory)
+        processors = self.units * (1 if size is None else size.processors_per_gpu) // nodes
+        fields |= memory_fields(memory, array=bool(self.array), processors=processors)
         if self.needs:
             features = tuple(self.needs.get("features", ()))
             fields["needs"] = replace(ANY_NODE, **self.needs | {"features": features})

@@ -146,7 +146,7 @@ def _hold(draft: BatchDraft, place: OptionPlace, amount: str, *, each_task: bool
         what = "the job reserves this memory for each of its processors"
     else:
         draft.memory = size
-        what = "the job reserves this memory on each of its nodes"
+        what = "the job reserves this memory on each of its nodes, an array for each element"
     if amount.isdigit():
         place.report(Fidelity.APPROXIMATED, f"{what}; {_UNIT}")
     else:

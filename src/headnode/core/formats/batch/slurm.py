@@ -98,10 +98,13 @@ def read_per_task(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     place.report(_TRANSLATED, "the processors are counted for the whole job")
 
 
+_OF_NODES = "the job reserves this memory on each of its nodes, an array for each element"
+
+
 def read_memory(draft: BatchDraft, place: OptionPlace, text: str) -> None:
     draft.memory = place.megabytes(text, whole=True)
     if draft.memory:
-        place.report(_TRANSLATED, "the job reserves this memory on each of its nodes")
+        place.report(_TRANSLATED, _OF_NODES)
     else:
         draft.job["exclusive"] = True
         place.report(_TRANSLATED, "all memory of a node: the job has its nodes exclusively")
