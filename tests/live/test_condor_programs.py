@@ -69,7 +69,7 @@ def test_a_file_that_is_refused_is_told_with_error_and_status_1(condor: Programs
         ("condor_submit bad.sub -queue 3", "ERROR: -queue is given, and the submit file has a queue command"),
         ("condor_transfer_data 1", "ERROR: condor_transfer_data is not supported here; output is"),
         ("condor_ssh_to_job 1", "use: hn job shell ID"),
-        ("condor_q -better-analyze 1", "use: hn job explain ID"),
+        ("condor_q -reverse-analyze", "use: condor_q -better-analyze ID"),
         ("condor_q -constraint 'JobStatus =='", "ERROR: the expression 'JobStatus ==' is not understood"),
         ("condor_q -constraint 'splitTime(1)'", "ERROR: the function splittime() is not supported here"),
         ("condor_rm", "ERROR: You did not specify any jobs"),
@@ -90,6 +90,19 @@ def test_a_dry_run_writes_attributes_and_submits_nothing(condor: Programs, tmp_p
     assert 'Mine = "yes"\n' in ads
     assert 'UserLog = "/tmp/a.log"\n' in ads
     assert [job["id"] for job in condor.head.ask("jobs", limit=1)["jobs"]] == [job["id"] for job in before]
+
+
+def test_condor_q_says_why_jobs_wait(condor: Programs, tmp_path: Path) -> None:
+    held = submitted(condor, tmp_path, f"{SLEEP}hold = true\nqueue\n")
+    asked = f"condor_q -better-analyze {held}"
+    said = condor.said(asked, tmp_path)
+    assert "Why it waits\n  - " in said
+    assert f"release it: hn job release {held} --name user" in said
+    other = submitted(condor, tmp_path, f"{SLEEP}hold = true\nqueue\n")
+    both = condor.said(f"condor_q -analyze -limit 1 {held} {other}", tmp_path)
+    assert both.count("Why it waits") == 1
+    assert both.endswith("1 more jobs; name one: condor_q -better-analyze ID")
+    assert "There is no such job" in condor.said("condor_q -better-analyze 999999", tmp_path)
 
 
 def test_condor_q_shows_attributes_in_the_form_that_is_asked_for(condor: Programs, tmp_path: Path) -> None:

@@ -78,12 +78,12 @@ def run(args: Arguments, client: Client, out: Output) -> int:
 
     from headnode.apps.cli.screens.explain import explanation_page
 
-    explanation, job = _explain_again(client, number)
+    explanation, job = explanation_of(client, number)
     out.text(explanation_page(explanation, job, now=time.time(), width=out.width or 100), explanation)
     return 0
 
 
-def _explain_again(client: Client, number: int) -> "tuple[dict[str, Any], dict[str, Any]]":
+def explanation_of(client: Client, number: int) -> "tuple[dict[str, Any], dict[str, Any]]":
     """Return the explanation and the job it is of, in one state.
 
     Explaining takes up to a second, in which a job may start or end: then it is explained again, a few

@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 OPTIONS = {
     **acted_on(
         "constraint allusers! nobatch! batch! totals! hold! held! run! idle! wide! submitter "
-        "print-format pr " + OUTPUTS
+        "print-format pr analyze! better-analyze! " + OUTPUTS
     ),
     **ignored(
         "global! currentrun! stream-results! expert! debug! nouserprios!", "this cluster has one queue"
     ),
     **ignored("name pool schedd-constraint", "hn's --scheduler and hn login choose the head"),
-    **refused("analyze! better-analyze! reverse-analyze! machine mconstraint", "use: hn job explain ID"),
+    **refused("reverse-analyze! machine mconstraint", "use: condor_q -better-analyze ID"),
     **refused("aaf+", "use -autoformat or -format"),
     **refused("userlog jobads slotads userprios", "no such files are read; name the job by its id"),
     **refused("dag! grid! io! cputime! cumulative-time!", "use -autoformat: -af:j RemoteUserCpu"),
@@ -61,6 +61,10 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     source, limit = CondorSource(client), args.number("limit")
     owner = None if args.has("allusers") or os.geteuid() == _SUPERUSER else own_user()
     jobs = sorted(wanted.jobs(source, owner), key=lambda job: int(job["id"]))
+    if args.has_any(("better-analyze", "analyze")):
+        from headnode.apps.cli.condor_programs.analysis import analyze
+
+        return analyze(client, jobs, limit)
     if shown(args):
         show(args, map(JobAd, _first(limit, _rows(wanted, source, jobs, args))))
         return 0
