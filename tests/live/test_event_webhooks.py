@@ -1,6 +1,8 @@
 """Webhooks get the events of a real head: each in its turn, signed, whatever dies meanwhile."""
 
 import json
+import socket
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -8,8 +10,9 @@ from typing import Any
 
 from test_notices import free_port
 
-from headnode.adapters.notify.delivery import signature
+from headnode.adapters.notify.delivery import post_document, signature
 from heads import RealHead, head_fixture
+from testbed.hostile_server import after_request, hostile_server
 from testbed.processes import http_server
 
 SECRET = b"a key of more than twenty-four bytes"
@@ -101,3 +104,14 @@ def test_a_hook_that_has_no_time_is_asked_again_and_one_that_refuses_is_not(head
         assert [event["data"]["job"] for event in json.loads(body)] == [job]
         other = head.submit("/bin/true")
         head.until(lambda: ended(server) == [other])
+
+
+def test_what_a_webhook_says_steers_no_terminal_and_fills_no_log() -> None:
+    def answer(client: socket.socket) -> Iterable[bytes]:
+        after_request(client)
+        yield b"HTTP/1.1 500 No \x1b]0;mine\x07 \x9b2J" + b"x" * 60_000 + b"\r\nContent-Length: 0\r\n\r\n"
+
+    with hostile_server(answer) as host:
+        became, problem = post_document(f"http://{host}/hook", b"{}", {})
+    assert (became, problem.isprintable(), problem[:19]) == ("later", True, "it answered 500 No ")
+    assert len(problem) < 300

@@ -281,7 +281,8 @@ def post_document(address: str, body: bytes, headers: Mapping[str, str]) -> tupl
     except urllib.error.HTTPError as error:
         with error:
             final = 300 <= error.code < 500 and error.code not in _TRY_AGAIN
-            return "never" if final else "later", f"it answered {error.code} {error.reason}"
+            reason = _on_one_line(str(error.reason))[:MAX_PROBLEM]  # of up to 64 KB: it is logged and shown
+        return "never" if final else "later", f"it answered {error.code} {reason}".rstrip()
     except http.client.InvalidURL as error:
         return "never", str(error)
     except http.client.HTTPException as error:
