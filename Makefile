@@ -29,7 +29,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--
 LAUNCHER := packaging/launcher/hn.c packaging/launcher/build
 
 .DEFAULT_GOAL := help
-.PHONY: help install deb wheels demo man test test-all test-pythons test-cgroup2 bless format-lock check release house bench bench-compare fuzz format clean
+.PHONY: help install deb wheels demo man test test-all test-pythons test-cgroup2 bless pictures format-lock check release house bench bench-compare fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -84,6 +84,9 @@ bless: format-lock ## write golden files, schemas and reference pages anew; read
 	@HEADNODE_BLESS=1 $(BIN)/python -m pytest tests/scenarios/test_golden_screens.py tests/scenarios/test_golden_help.py \
 	tests/scenarios/test_golden_conversions.py tests/scenarios/test_generated_log.py tests/project/test_glossary.py tests/project/test_protocol_page.py tests/project/test_rest_routes.py
 	@git status --short tests/golden docs src/headnode/core/formats/schemas src/headnode/sdk
+
+pictures: $(VENV)/.with-tools ## draw the pictures of the console in docs/pictures anew, with Chromium
+	@PYTHONPATH=tests:tests/live $(BIN)/python scripts/console_pictures.py
 
 format-lock: $(VENV)/.with-tools ## add to the lock of the released format what is new; write the samples of this version
 	@PYTHONPATH=tests $(BIN)/python -m documents.released_format $$($(BIN)/hn --version | cut -d' ' -f2)
