@@ -106,6 +106,7 @@ def test_submit_and_wait_gives_the_output_and_the_success_of_a_program(run: Hn) 
     assert bad.returncode == 1
     assert "failed: 1 task failed" in bad.stdout
     assert bad.stderr.endswith(".1 failed: the program ended with exit code 3\n")
+    assert "; task 1 failed\n" in bad.stdout  # the reason is in the line of the task only
 
 
 def test_who_waits_is_told_how_the_first_task_failed_and_where_to_see_the_others(run: Hn) -> None:

@@ -59,7 +59,8 @@ def test_a_task_that_may_not_run_twice_fails_with_its_node_and_the_rest_of_the_j
     world.end(job, 3)
     record = world.record(job)
     assert record.run is not None
-    assert (record.state, record.message, record.run.requeues) == (JobState.FAILED, "task 1 failed", 0)
+    message = "task 1 failed: node node1 was lost, and it is not rerunnable"
+    assert (record.state, record.message, record.run.requeues) == (JobState.FAILED, message, 0)
     assert (
         world.journal.instance(job, 1, 1).outcome.message == "node node1 was lost, and it is not rerunnable"
     )
@@ -223,7 +224,8 @@ def test_a_critical_task_on_a_lost_node_fails_its_job() -> None:
     lose(world, "node1")
     world.end(job, 2, kind="stopped")
     record = world.record(job)
-    assert (record.state, record.message) == (JobState.FAILED, f"task {job}.1 failed")
+    message = f"task {job}.1 failed: node node1 was lost, and it is not rerunnable"
+    assert (record.state, record.message) == (JobState.FAILED, message)
 
 
 def test_losses_and_failures_of_the_program_are_forgiven_each_to_its_own_limit() -> None:

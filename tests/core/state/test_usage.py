@@ -171,3 +171,31 @@ def test_an_average_without_samples_is_the_peak() -> None:
     usage.end(None, Seconds(0.0), Instant(5.0))
     usage.end(Instant(9.0), Seconds(1.0), Instant(5.0))  # the clock was set back
     assert usage.wall_time == 0.0
+
+
+def test_a_failed_job_says_why_its_first_task_failed() -> None:
+    world = World(3)
+    job = world.submit(ONE, ONE, ONE, minimum=3, maximum=3)
+    end(world, job, 3, message="out.txt cannot be written: no such directory; name another file", exit_code=1)
+    end(world, job, 1, exit_code=4)
+    end(world, job, 2)
+    assert world.record(job).message == (
+        "tasks 1, 3 failed; task 3: out.txt cannot be written: no such directory"
+    )
+    world.check_replay()
+
+
+def test_a_job_that_one_task_fails_says_why_that_task_failed() -> None:
+    world = World(2)
+    job = world.submit(ONE, ONE, minimum=2, maximum=2, fail_on_task_failure=True)
+    end(world, job, 2, exit_code=7)
+    assert world.record(job).message == f"task {job}.2 failed: the program ended with exit code 7"
+
+
+def test_what_failed_before_a_job_was_requeued_is_not_why_it_fails() -> None:
+    world = World(1)
+    job = world.submit(TaskSpec(command="x", rerunnable=True))
+    end(world, job, 1, exit_code=7)
+    world.do(c.RequeueJob(by=ROOT, job=job, archived=world.archived(job)))
+    end(world, job, 1, exit_code=8)
+    assert world.record(job).message == "task 1 failed: the program ended with exit code 8"

@@ -17,6 +17,7 @@ from headnode.core.state.drain import leave_nodes
 from headnode.core.state.events import Event
 from headnode.core.state.hooks import cleaned_first, cleans_nodes, overdue_epilogs, start_epilogs
 from headnode.core.state.job_record import JobRecord, RunEnd, awaited_by_instances
+from headnode.core.state.job_usage import why_it_failed
 from headnode.core.state.node_faults import job_retries, requeue_held_for_prologs
 from headnode.core.state.preempt import give_up_recalled
 from headnode.core.state.prep_release import prepare_nodes, release_tasks, released_first, spare_processors
@@ -315,9 +316,9 @@ def _over(record: JobRecord, graph: TaskGraph, now: Instant) -> e.JobEnded:
     if not failed:
         return e.JobEnded(at=now, job=record.id, outcome="finished")
     named = ", ".join(map(str, failed[:5])) + (" and others" if len(failed) > 5 else "")
-    return e.JobEnded(
-        at=now,
-        job=record.id,
-        outcome="failed",
-        message=f"task{'s' if len(failed) > 1 else ''} {named} failed",
-    )
+    message = f"task{'s' if len(failed) > 1 else ''} {named} failed"
+    usage = graph.run.usage
+    if usage.failed_task in failed:
+        first = f"; task {usage.failed_task}" if len(failed) > 1 else ""
+        message = f"{message}{first}{why_it_failed(usage.failure)}"
+    return e.JobEnded(at=now, job=record.id, outcome="failed", message=message)

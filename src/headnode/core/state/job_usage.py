@@ -15,6 +15,16 @@ Held = Mapping[str, tuple[int, ...]]
 """The numbers of the processors that are held on each node."""
 
 
+def why_it_failed(message: str) -> str:
+    """Return the end of a sentence that says why a task failed; what to do is in the message of the task.
+
+    >>> why_it_failed("the file is not there; name another one"), why_it_failed("")
+    (': the file is not there', '')
+    """
+    why = message.partition("; ")[0]
+    return f": {why}" if why else ""
+
+
 class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     """The allocation of a job in its last run, and the resources that all its runs used.
 
@@ -30,6 +40,8 @@ class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     measured_time: Seconds = Seconds(0.0)
     exit_code: int | None = None  # of the first instance that failed, else of the last; of its last run
     failed: bool = False  # the exit code is that of a failure
+    failed_task: int = 0  # of the first instance that failed in its last run; 0: none
+    failure: str = ""  # why that one failed
     held_time: float = 0.0  # processor seconds that it held until `held_since`; 0 of jobs before version 0.3
     held: int = 0  # processors that it holds now
     held_since: Instant | None = None  # since when these; None: it holds none
@@ -54,6 +66,7 @@ class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
     def forget_outcome(self) -> None:
         """What failed will run again."""
         self.exit_code, self.failed = None, False
+        self.failed_task, self.failure = 0, ""
 
     def grow(self, held: Held) -> None:
         """The job holds more."""
@@ -92,6 +105,8 @@ class Usage(msgspec.Struct, omit_defaults=True, forbid_unknown_fields=True):
         if lasted is not None and used.peak_memory:
             self.memory_time += (used.average_memory or used.peak_memory) * lasted
             self.measured_time = Seconds(self.measured_time + lasted)
+        if how.state == "failed" and not self.failed_task:
+            self.failed_task, self.failure = how.task, outcome.message
         if how.state != "queued" and not self.failed:
             code = outcome.exit_code if outcome.signal is None else BY_SIGNAL + outcome.signal
             if code is not None:

@@ -16,6 +16,7 @@ from headnode.core.state.command import AttemptReport, Command
 from headnode.core.state.events import Event
 from headnode.core.state.job_events import InstanceEnd, InstanceStage, InstanceStart
 from headnode.core.state.job_record import JobRecord, JobRun, LiveAttempt
+from headnode.core.state.job_usage import why_it_failed
 from headnode.core.state.node_faults import (
     drain_for_failures,
     drain_for_fault,
@@ -274,7 +275,9 @@ def _consequences(
         return []
     critical = _critical(graph, run, failed)
     if critical is not None:
-        return fail_job_after(record, graph, over, f"task {record.id}.{critical} failed", now)
+        why = next((how.outcome.message for how in failed if how.task == critical), "")
+        message = f"task {record.id}.{critical} failed{why_it_failed(why)}"
+        return fail_job_after(record, graph, over, message, now)
     if graph.spec.fail_dependent_tasks:
         return _fail_dependents(record, graph, over, failed, now)
     return []

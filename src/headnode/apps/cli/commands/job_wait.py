@@ -45,13 +45,19 @@ def wait_for_jobs(
         raise
     for job in ended:
         name = None if show_output else job["id"]
-        out.outcome(ending(job), job, name)
-        if out.for_people and job["state"] == "Failed" and job["tasks"]["failed"]:
+        explained = out.for_people and job["state"] == "Failed" and job["tasks"]["failed"]
+        out.outcome(ending(_without_reason(job) if explained else job), job, name)
+        if explained:
             _print_failure(job, client, out)
         if show_output and out.for_people:
             _show_output(job, client, out)
     well = (job["state"] == "Finished" or (together and job["skipped"]) for job in ended)
     return 0 if all(well) else 1
+
+
+def _without_reason(job: "dict[str, Any]") -> "dict[str, Any]":
+    """Return a failed job whose message does not say why its task failed: the next line does."""
+    return {**job, "message": job["message"].partition(": ")[0]}
 
 
 def _left_alone(jobs: "Sequence[int]") -> str:
