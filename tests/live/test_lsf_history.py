@@ -193,6 +193,10 @@ def test_what_cannot_be_done_is_refused(lsf: Programs, tmp_path: Path, command: 
 
 def test_bswitch_moves_the_newest_job_or_all_to_a_queue(lsf: Programs, tmp_path: Path) -> None:
     lsf.head.ask("set_template", text='name = "night"\n')
+    unknown = lsf.run("bsub -q nosuch true", tmp_path)
+    assert unknown.returncode == 255
+    assert unknown.stderr.startswith("nosuch: No such queue; choose from: Default, night; see")
+    assert unknown.stderr.endswith(". Job not submitted.\n")
     jobs = [submitted(lsf, "bsub -H true", tmp_path) for _ in range(2)]
     assert lsf.said("bswitch night", tmp_path) == f"Job <{jobs[1]}> is switched to queue <night>"
     assert lsf.said("bjobs -noheader -o queue", tmp_path).split() == ["Default", "night"]

@@ -5,6 +5,7 @@ Source:  IBM Spectrum LSF 10.1, bsub(1).
 
 import os
 import sys
+from functools import partial
 
 from headnode.apps.cli.batch_programs.lsf_rows import NOT_DONE, USUAL_QUEUE
 from headnode.apps.cli.batch_programs.sbatch import exit_code_of, script_at, script_request, submitted
@@ -41,8 +42,9 @@ def run(argv: "Sequence[str]", client: Client) -> int:
     interactive = line.own & {"I", "Ip", "Is"}
     terms = {"interactive": "true"} if interactive else None
     request = script_request(client, "lsf", script, names, line.options)
-    job = submitted("bsub", client, request, terms=terms, in_words=_in_words_of_lsf)
-    _print_submitted(job, line, script)
+    queue = line.options[line.options.index("-q") + 1] if "-q" in line.options else _queue_in(script)
+    job = submitted("bsub", client, request, terms=terms, in_words=partial(in_words_of_lsf, queue))
+    _print_submitted(job, queue)
     if interactive:
         return _converse(job, client, terminal="I" not in line.own)
     if "K" in line.own or _says(script, "-K"):
@@ -118,14 +120,15 @@ def _says(script: str, option: str) -> bool:
     return any(words[:1] == ["#BSUB"] and (not option or option in words) for words in lines)
 
 
-def _in_words_of_lsf(refused: "HeadnodeError") -> ProgramRefusal:
-    sentences = [each.rstrip(".") for each in (refused.what, refused.fix) if each]
+def in_words_of_lsf(queue: str, refused: "HeadnodeError") -> ProgramRefusal:
+    """Return the refusal of a job for a queue as bsub says it."""
+    what = f"{queue}: No such queue" if refused.code == "no-such-template" else refused.what
+    sentences = [each.rstrip(".") for each in (what, refused.fix) if each]
     return ProgramRefusal(f"{'; '.join(sentences)}. {_NOT_SUBMITTED}", status=NOT_DONE, prefix="bare")
 
 
-def _print_submitted(job: int, line: BsubLine, script: str) -> None:
+def _print_submitted(job: int, queue: str) -> None:
     """Tell the number of the job and its queue, as programs look for them."""
-    queue = line.options[line.options.index("-q") + 1] if "-q" in line.options else _queue_in(script)
     kind = "queue" if queue else "default queue"
     print(f"Job <{job}> is submitted to {kind} <{queue or USUAL_QUEUE}>.", flush=True)
 

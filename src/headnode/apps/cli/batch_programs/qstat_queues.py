@@ -6,7 +6,7 @@ Source:  PBS Professional 22, qstat(1B), "Displaying Queue Status", "Displaying 
 import sys
 
 from headnode.apps.cli.batch_programs.pbs_rows import VERSION, queue_of, state_of
-from headnode.apps.cli.batch_programs.qsub import server
+from headnode.apps.cli.batch_programs.qsub import UNKNOWN_QUEUE, server
 from headnode.apps.cli.batch_programs.rows import LIVING, BatchRow, JobSource
 from headnode.apps.client.client import Client
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from headnode.apps.cli.batch_programs.words import ProgramWords
 
-UNKNOWN_QUEUE = 170  # the last byte of 15018
 _COUNTED = ("Transit", "Queued", "Held", "Waiting", "Running", "Exiting", "Begun")
 _STATES = {"Q": "Queued", "H": "Held", "W": "Waiting", "R": "Running", "S": "Running", "B": "Begun"}
 _QUEUES = (

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
 
 UNKNOWN_JOB, HISTORY, ABOVE_LIMIT = 153, 35, 38  # exit statuses of PBS: last bytes of 15001, 15139, 15142
+UNKNOWN_QUEUE = 170  # the last byte of 15018
 _OWN_OF_PBS = ("z",)
 _OWN_OF_GRID_ENGINE = ("b", "now", "shell", "sync", "terse", "w")
 _OF_SCRIPTS = {
@@ -171,10 +172,13 @@ def in_words_of(system: str, refused: HeadnodeError) -> ProgramRefusal:
     if system == "pbs" and refused.code == "limit":
         first = f"would exceed complex's per-{limited_scope(refused)} limit"
         return ProgramRefusal(first, refused.what, refused.fix, status=ABOVE_LIMIT, prefix="")
+    no_queue = refused.code == "no-such-template"
     if system == "pbs":
-        return ProgramRefusal(refused.what, refused.fix, prefix="")
+        first, status = ("Unknown queue", UNKNOWN_QUEUE) if no_queue else (refused.what, 1)
+        return ProgramRefusal(first, refused.fix, status=status, prefix="")
+    what = "Job was rejected because job requests an unknown queue" if no_queue else refused.what
     unknown = isinstance(refused, BadRequest) and refused.code == "option"
-    lines = (f"Unable to run job: {refused.what}; {refused.fix}", "Exiting.")
+    lines = (f"Unable to run job: {what}; {refused.fix}", "Exiting.")
     return ProgramRefusal(*lines, status=_UNREADABLE if unknown else 1, prefix="bare")
 
 

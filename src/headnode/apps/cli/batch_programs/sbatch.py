@@ -208,6 +208,8 @@ def in_words_of_slurm(
     if refused.code == "limit":
         limit = _SUBMIT_LIMITS[limited_scope(refused)]
         return ProgramRefusal(limit, f"{failed}: {_ABOVE_SUBMIT_LIMIT}", refused.what, refused.fix)
+    if refused.code == "no-such-template":
+        return ProgramRefusal(f"{failed}: Invalid qos specification", refused.fix)
     option = refused.path[-1] if refused.path else ""
     unreadable = refused.code == "option" or (refused.code == "value" and option in _UNREADABLE_VALUES)
     return ProgramRefusal(f"{failed}: {refused.what}", refused.fix, status=UNREADABLE if unreadable else 1)
