@@ -1,5 +1,6 @@
 """A task with a temporary directory finds it in TMPDIR; it is removed, whatever becomes of the task."""
 
+import json
 import os
 import signal
 import subprocess
@@ -9,6 +10,8 @@ from typing import Any
 import pytest
 from agent_scene import JOB, NODE, Scene, scene_fixture
 
+from headnode.adapters.processes.attempts import attempts_of
+from headnode.adapters.processes.shepherd_protocol import run_message
 from headnode.adapters.wire.agent_messages import Launch, LaunchesEnded, Route
 from headnode.core.model.job import JobSpec
 from headnode.core.model.outcome import AttemptOutcome
@@ -300,3 +303,13 @@ def test_what_another_user_has_put_there_is_not_used(scene: Scene, scratch: Path
     (said,) = [each for each in scene.head.said_of_launches if each.kind == "failed"]
     assert b"file exists" in said.data
     assert not (scene.work / "x").exists()
+
+
+def test_a_shepherd_of_before_reads_a_task_with_a_temporary_directory_as_one_without_limits() -> None:
+    item = [1, 1, ["true"], {}, "/", "", "", "", "1.1.out", False, False]
+    plain = json.loads(run_message(1, "lane", {}, None, [item]))
+    temporary = json.loads(run_message(1, "lane", {}, None, [[*item, "/scratch/x"]]))
+    assert plain[5:] == [[item]]
+    assert temporary[5:8] == [[[*item, "/scratch/x"]], [], False]
+    (attempt,) = attempts_of(temporary[1:])
+    assert (attempt.program.temporary, attempt.limits) == ("/scratch/x", ())

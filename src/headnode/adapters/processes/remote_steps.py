@@ -374,12 +374,6 @@ class RemoteCommands:
         if outpost.name.startswith(f"{TASK}="):
             self._settled[outpost.name] = self._settled.get(outpost.name, RemoteUsage()).after(total)
 
-    def remove_directories(self) -> None:
-        """Remove the temporary directories of steps that nobody has ended: the job is over."""
-        for outpost in self._outposts.values():
-            if outpost.temporary:
-                self._files.remove(outpost.temporary)
-
     def _remove_group(self, outpost: RemoteStep) -> None:
         if outpost.group is not None and self._groups is not None:
             outpost.group.entered()

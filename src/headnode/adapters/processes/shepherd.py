@@ -379,7 +379,6 @@ class Shepherd:
         for attempt in list(self._lanes.running.values()):
             if attempt.usage is not None:
                 self._finish(attempt)
-        self._launches.remove_directories()
         self._removals.finish()
         self._reports.write_down()
         self._reports.report_ended()

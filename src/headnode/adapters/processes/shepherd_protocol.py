@@ -138,6 +138,9 @@ def read_shepherd_message(data: bytes) -> ShepherdMessage:
         ) from None
 
 
+_WITHOUT_TEMPORARY = 11  # entries of an item
+
+
 def run_message(
     task: int,
     lane: str,
@@ -161,7 +164,9 @@ def run_message(
     if it has one.
     """
     asked = _asked(limits)
-    special = asked or private or bounds != UNBOUND or staging or after
+    # A shepherd of before takes the temporary directory for limits, unless the message has some, also none.
+    temporary = any(len(item) > _WITHOUT_TEMPORARY for item in items)
+    special = asked or private or bounds != UNBOUND or staging or after or temporary
     more: list[Any] = [asked, private, bounds] if special else []
     more += [staging] if staging or after else []
     more += [after] if after else []
