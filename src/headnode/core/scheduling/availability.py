@@ -20,13 +20,14 @@ from headnode.core.model.quantities import Instant
 from headnode.core.scheduling import release_profile
 from headnode.core.scheduling.candidates import resolved_later, stages
 from headnode.core.scheduling.free_resources import Allocation, FreeResources, Placement, amounts_of
-from headnode.core.scheduling.gaps import GapIndex
+from headnode.core.scheduling.gaps import GapDemand, GapIndex, most_in
 from headnode.core.scheduling.kind_units import KindUnits
 from headnode.core.scheduling.need_over_time import NeedOverTime, is_plain
+from headnode.core.scheduling.node_units import NodeUnits
 from headnode.core.scheduling.node_view import own_time
 from headnode.core.scheduling.placement import at_minimum, find_placement
 from headnode.core.scheduling.profile import Profile, Span, first_instants
-from headnode.core.scheduling.profiles_beside import Change, ProfilesBeside
+from headnode.core.scheduling.profiles_beside import Change, NodeChanges, ProfilesBeside
 from headnode.core.scheduling.release_profile import (
     NodeKinds,
     NodeReturns,
@@ -82,6 +83,7 @@ class Availability:
         self._in_all = amounts_of(resources.node_table)
         self._units = KindUnits(kinds, resources.node_table)
         self._gaps = GapIndex(self._free, kinds.all, self._units.shapes, shortest)
+        self._node_units = NodeUnits(kinds.all, resources.node_table, shortest)
         self._lowest: tuple[list[float], list[int]] | None = None  # of all kinds together, from now on
         self._started: list[tuple[Allocation, float]] = []  # in this pass, until when
         self._touched: set[int] = set()  # kinds that have changed since the last one
@@ -113,6 +115,7 @@ class Availability:
         nodes = [node for node in differing if kinds.of[node] >= 0]
         single = [kinds.all[kinds.of[node]]._replace(nodes=(node,)) for node in nodes]
         were = [kind_profile(self._now, self._began, kind, returns.of) for kind in single]
+        before = returns.on(nodes)
         returns.change(due)
         for node, kind, was in zip(nodes, single, were, strict=True):
             number, then = kinds.of[node], kind_profile(now, resources, kind, returns.of)
@@ -121,8 +124,9 @@ class Availability:
                 self._total.replace(was, then, now, kind.size if kind.whole else 1)
             self._touched.add(number)
             self._gaps.change(number)
+            self._node_units.change(number)
         self._now, self._resources, self._began = now, resources, resources.copy()
-        self._beside.renew(now, self._began, due, nodes)
+        self._beside.renew(now, self._began, due, NodeChanges(nodes, before, returns.on(nodes)))
         self._lowest = None
         return True
 
@@ -232,15 +236,29 @@ class Availability:
         """
         if len(self._kinds.all) <= _FEW_KINDS or not self._is_counted(need):
             return True  # or a search costs no more than this
-        own: dict[int, Profile] = {}
-        for kind, count in self._counts(need.piece(slot.fit)).items():
-            own[kind] = self._free[kind].copy()
-            own[kind].give(slot.at, slot.at + duration, count)
-        span, worths = Span(duration, after, slot.at), self._units.worths(need)
+        own, span = self._with_slot(need, duration, slot), Span(duration, after, slot.at)
         return any(
-            next(self._gaps.instants(self._units.demand(need, kinds, worths), span, own), inf) < inf
+            next(self._gaps.instants(self._demand(need, kinds), span, own), inf) < inf
             for kinds in self._units.in_alternatives(need)
         )
+
+    def _with_slot(self, need: ResolvedRequest, duration: float, slot: Slot) -> dict[int, Profile]:
+        """Return what is free of the kinds of a slot with what is taken there: units where amounts count."""
+        piece, end = need.piece(slot.fit), slot.at + duration
+        own = {kind: self._free[kind].copy() for kind in self._counts(piece)}
+        for kind, count in self._counts(piece).items():
+            own[kind].give(slot.at, end, count)
+        if not need.counts_amounts:
+            return own
+        amounts = self._beside.amounts_without(piece, slot.at, end)
+        return {kind: self._node_units.over_time(need, kind, free, amounts) for kind, free in own.items()}
+
+    def _demand(self, need: ResolvedRequest, kinds: Sequence[int]) -> GapDemand:
+        """Return what is asked of these kinds for the minimum of a need."""
+        demand = self._units.demand(need, kinds, self._units.worths(need))
+        if not (need.counts_amounts and self._is_counted(need)):
+            return demand
+        return demand._replace(gaps=self._node_units.gaps(need, self._free, self._beside.amounts))
 
     def _is_counted(self, need: ResolvedRequest) -> bool:
         """Return whether a need fits where enough units are free, if need be on nodes beside each other."""
@@ -248,7 +266,7 @@ class Availability:
 
     def _instants(self, need: ResolvedRequest, kinds: Sequence[int], span: Span) -> Iterator[float]:
         """Yield the instants within a span from which the minimum of a need may be free on these kinds."""
-        demand = self._units.demand(need, kinds, self._units.worths(need))
+        demand = self._demand(need, kinds)
         if self._is_counted(need):
             return self._gaps.instants(demand, span, {})
         useful = self._gaps.useful(demand, span)
@@ -321,7 +339,13 @@ class Availability:
             return False
         if len(self._kinds.all) <= _FEW_KINDS or not self._is_counted(need):
             return True
-        return self._units.suffice(need, self._gaps.lasting(self._now, end))
+        there = self._units.worth(need, self._gaps.lasting(self._now, end))
+        if need.counts_amounts:
+            if end - self._now < self._gaps.shortest:
+                return True
+            gaps = self._node_units.gaps(need, self._free, self._beside.amounts)
+            there = {kind: most_in(gaps(kind), self._now, end) for kind, units in there.items() if units}
+        return self._units.suffice(need, there)
 
     def has_room(self, piece: Allocation, start: float, end: float) -> bool:
         """Return whether so much is free all the time between two instants, kind by kind."""
@@ -358,6 +382,7 @@ class Availability:
                     change(stairs, start, end, count)
             self._touched.add(kind)
             self._gaps.change(kind)
+            self._node_units.change(kind)
         self._lowest = None
         if not self._is_one_kind:
             change(self._total, start, end, sum([processors for _, processors in piece.fit]))

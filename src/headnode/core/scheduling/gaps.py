@@ -18,6 +18,9 @@ from headnode.core.scheduling.release_profile import NodeKind
 Gap = tuple[float, int, float]
 """When it begins, how many processors are free all that time, and when it ends."""
 
+GapsOfKind = Callable[[int], Sequence[Gap]]
+"""The gaps of a kind, in units in place of processors."""
+
 Worth = Callable[[int], int]
 """How many units so many free processors, or idle nodes, of a kind are."""
 
@@ -38,13 +41,19 @@ class Rows(Protocol):
 class GapDemand(NamedTuple):
     """So many units are needed; what counts of each shape of kinds is worth; the kinds, None for all.
 
-    With `rows`, on nodes beside each other.
+    With `rows`, on nodes beside each other.  With `gaps`, these have the units of each kind, and `worths`
+    tell only which kinds have none.
     """
 
     units: int
     worths: Sequence[Worth]
     kinds: Sequence[int] | None = None
     rows: Rows | None = None
+    gaps: GapsOfKind | None = None
+
+    def worth(self, shape: int) -> Worth:
+        """Return what a count of a kind of this shape is worth, where its own profile is looked at."""
+        return self.worths[shape] if self.gaps is None else _as_is
 
 
 def gaps_of(stairs: Profile, shortest: float) -> list[Gap]:
@@ -70,6 +79,11 @@ def gaps_of(stairs: Profile, shortest: float) -> list[Gap]:
     found += [(begin, height, inf) for begin, height in rising]
     found.sort()
     return found
+
+
+def most_in(gaps: Iterable[Gap], start: float, end: float) -> int:
+    """Return the greatest height of the gaps that last from one instant until another."""
+    return max([height for begin, height, stop in gaps if begin <= start and end <= stop], default=0)
 
 
 def within_all(durations: Iterable[float]) -> float:
@@ -106,7 +120,8 @@ class GapIndex:
     def instants(self, demand: GapDemand, span: Span, own: Mapping[int, Profile]) -> Iterator[float]:
         """Yield each instant within the span from which enough is free for its duration and something rose.
 
-        Of some kinds a profile of their `own` counts: with what a job holds there that asks.
+        Of some kinds a profile of their `own` counts: with what a job holds there that asks.  It is of units
+        where the demand has gaps.
         """
         duration, after, until = span
         if after >= until:
@@ -132,7 +147,7 @@ class GapIndex:
             if end - duration < until:
                 changes.append((max(end - duration, begin, after), True, -more, kind))
         for kind in self._grouped_or(own, demand.kinds):
-            worth = demand.worths[self._shapes[kind]]
+            worth = demand.worth(self._shapes[kind])
             windows = own.get(kind, self._profiles[kind]).windows(*span)
             at_first, most = _add_windows(kind, windows, worth, after, changes)
             best += most
@@ -184,13 +199,21 @@ class GapIndex:
         """
         duration, after, until = span
         gaps, shapes, worths = self._gaps, self._shapes, demand.worths
-        return [
+        found = [
             (kind, begin, end, units)
             for kind in self._open_by(until, demand.kinds)
             for begin, height, end in gaps[kind]
             if (begin if begin > after else after) + duration <= end
             and begin < until
             and (units := worths[shapes[kind]](height))
+        ]
+        if demand.gaps is None:
+            return found
+        return [
+            (kind, begin, end, units)
+            for kind in dict.fromkeys([kind for kind, *_ in found])
+            for begin, units, end in demand.gaps(kind)
+            if (begin if begin > after else after) + duration <= end and begin < until
         ]
 
     def _open_by(self, until: float, kinds: Collection[int] | None) -> Iterable[int]:
@@ -209,6 +232,10 @@ class GapIndex:
                 del self._by_first[bisect_left(self._by_first, (before[0][0], kind))]
             if found:
                 insort(self._by_first, (found[0][0], kind))
+
+
+def _as_is(units: int) -> int:
+    return units
 
 
 def _add_windows(

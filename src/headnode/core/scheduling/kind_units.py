@@ -40,10 +40,14 @@ class KindUnits:
         rows = self._rows(need) if need.contiguous else None
         return GapDemand(1 if need.single else need.minimum, worths, None if every else kinds, rows)
 
-    def suffice(self, need: ResolvedRequest, free: Iterable[tuple[int, int]]) -> bool:
-        """Return whether so much of kinds is enough, if need be on nodes beside each other."""
-        worths, shapes, every = self.worths(need), self.shapes, len(self._kinds.all)
-        there = {kind: worths[shapes[kind]](count) for kind, count in free}
+    def worth(self, need: ResolvedRequest, free: Iterable[tuple[int, int]]) -> dict[int, int]:
+        """Return how many units so much of kinds is."""
+        worths, shapes = self.worths(need), self.shapes
+        return {kind: worths[shapes[kind]](count) for kind, count in free}
+
+    def suffice(self, need: ResolvedRequest, there: Mapping[int, int]) -> bool:
+        """Return whether so many units of kinds are enough, if need be on nodes beside each other."""
+        every = len(self._kinds.all)
         for kinds in self.in_alternatives(need):
             some = there if len(kinds) == every else {k: there[k] for k in kinds if k in there}
             if sum(some.values()) >= need.minimum and (not need.contiguous or self._in_row(need, some)):

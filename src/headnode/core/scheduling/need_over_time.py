@@ -73,38 +73,14 @@ class NeedOverTime(NamedTuple):
         most = max(units for _, _, units in free)
         if not most:
             return free
-        (node, *_), size, _ = self.kinds.all[kind]
+        node = self.kinds.all[kind].nodes[0]
         duration, after, until = self.span
         courses = [free]
-        for rooms, limit in zip(self.amounts, self._limits(node, size), strict=True):
+        for rooms, limit in zip(self.amounts, amount_limits(self.need, self.node_table, node), strict=True):
             if limit is not None and rooms and limit(rooms[node].least(after, until + duration)) < most:
                 windows = rooms[node].windows(*self.span)
                 courses.append([(at, above, max(0, limit(amount))) for at, above, amount in windows])
         return free if len(courses) == 1 else lowest_of(courses)
-
-    def _limits(self, node: int, size: int) -> list[Worth | None]:
-        """Return how many units so much of each amount of a node allows; None: the need takes none of it.
-
-        For a job on one node, whether it is enough.
-        """
-        need, units, held = self.need, self.node_table.units_of(self.need)[node], self.need.held
-        each, memory, disk, swap = need.processors_per_gpu, need.memory, held.disk, held.swap
-
-        def by_memory(amount: int) -> int:
-            if not memory:
-                return units if amount >= held.memory else 0
-            processors = (amount - held.memory) // memory
-            return processors // each if each else processors * units // size
-
-        limits = [
-            by_memory if memory or held.memory else None,
-            (lambda amount: units if amount >= disk else 0) if disk else None,
-            (lambda amount: units if amount >= swap else 0) if swap else None,
-            _as_is if each else None,
-        ]
-        if not need.single:
-            return limits
-        return [None if one is None else partial(_is_enough, one, need.minimum) for one in limits]
 
     def _row_over_time(self, kinds: Sequence[int], amounts: Sequence[AmountChanges]) -> AmountChanges:
         """Return 1 while contiguous nodes have enough units for the minimum, and 0 while they have not."""
@@ -129,8 +105,33 @@ def is_plain(need: ResolvedRequest) -> bool:
 
     Of one of its alternatives, licences aside, and if nodes are reserved for nobody.
     """
-    special = need.single or need.share or need.required or need.parts or need.counts_amounts
-    return not (special or need.switches) and need.access is None
+    special = need.single or need.share or need.required or need.parts or need.switches
+    return not (special or (need.whole and need.counts_amounts)) and need.access is None
+
+
+def amount_limits(need: ResolvedRequest, node_table: NodeTable, node: int) -> list[Worth | None]:
+    """Return how many units so much of each amount of a node allows; None: the need takes none of it.
+
+    For a job on one node, whether it is enough.
+    """
+    units, size, held = node_table.units_of(need)[node], node_table.processors[node], need.held
+    each, memory, disk, swap = need.processors_per_gpu, need.memory, held.disk, held.swap
+
+    def by_memory(amount: int) -> int:
+        if not memory:
+            return units if amount >= held.memory else 0
+        processors = (amount - held.memory) // memory
+        return processors // each if each else processors * units // size
+
+    limits = [
+        by_memory if memory or held.memory else None,
+        (lambda amount: units if amount >= disk else 0) if disk else None,
+        (lambda amount: units if amount >= swap else 0) if swap else None,
+        _as_is if each else None,
+    ]
+    if not need.single:
+        return limits
+    return [None if one is None else partial(_is_enough, one, need.minimum) for one in limits]
 
 
 def worth_of(need: ResolvedRequest, kind: NodeKind, node_table: NodeTable) -> Worth:

@@ -161,7 +161,7 @@ class PassState:
         known = self._room.get(key) if need.rules >= 0 else None
         if known is None:
             known = self._room[key] = (most_idle if need.whole else most_free)(self.resources, need)
-        return need.minimum <= known
+        return _least_processors(need) <= known
 
     def surely_delays(self, candidate: Candidate) -> bool:
         """Return whether the candidate would delay a head wherever it ran; if not, look where it would."""
@@ -186,16 +186,17 @@ class PassState:
         """Return whether there will be enough for the head and for the need, by counting as in `may_fit`."""
         if head.promise is None or need.rules < 0:
             return True
-        if need.access is None and need.rules != head.need.rules:
-            return True
         if UnitType.NODE in (need.unit, head.need.unit) or len(need.alternatives) > 1:
             return True
         if self._room_then[0] is not head.promise:
             self._room_then = head.promise, {}
-        known = self._room_then[1]
-        if need.rules not in known:
-            known[need.rules] = most_free(head.promise.resources, _on_nodes_of_both(need, head.promise.least))
-        return need.minimum + head.need.minimum <= known[need.rules]
+        known, then = self._room_then[1], head.promise.resources
+        rules = need.rules if need.access is not None or need.rules == head.need.rules else _OTHER_RULES
+        if rules not in known and rules == _OTHER_RULES:
+            known[rules] = sum([free for free in then.free if free > 0])
+        elif rules not in known:
+            known[rules] = most_free(then, _on_nodes_of_both(need, head.promise.least))
+        return _least_processors(need) + _least_processors(head.need) <= known[rules]
 
     def promises(self) -> list[ShadowReservation]:
         """Return what the heads are promised."""
@@ -367,14 +368,18 @@ class PassState:
                 return before.reservations
         kept = [(head.candidate, head.promise) for head in self.heads.values() if head.promise is not None]
         found: list[Reservation] = []
-        for candidate, given in sorted(kept, key=lambda one: one[0].turn):
+        for one, given in sorted(kept, key=lambda one: one[0].turn):
             named = shares(given.piece.fit, self._node_table)
-            found.append(
-                Reservation(
-                    candidate.job, given.at, named, candidate.turn, candidate.request, candidate.option
-                )
-            )
+            found.append(Reservation(one.job, given.at, named, one.turn, one.request, one.option))
         return tuple(found)
+
+
+_OTHER_RULES = -1  # than those of the head: all nodes are counted
+
+
+def _least_processors(need: ResolvedRequest) -> int:
+    """Return how many processors the minimum of a need is at least; as many units, if it counts no GPUs."""
+    return need.minimum * (need.processors_per_gpu or 1)
 
 
 def _on_nodes_of_both(need: ResolvedRequest, then: ResolvedRequest) -> ResolvedRequest:

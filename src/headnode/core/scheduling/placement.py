@@ -168,8 +168,8 @@ def node_offers(need: ResolvedRequest, resources: FreeResources, order: NodeOrde
         return [(n, units) for n in order if (units := free[n] * sockets[n] // size[n]) > 0 and not owned[n]]
     if need.unit is UnitType.GPU:
         each, gpus = need.processors_per_gpu, resources.gpus
-        there = [(n, min(free[n] // each, gpus[n])) for n in order if not owned[n]]
-        return [offer for offer in there if offer[1] > 0]
+        there = [(n, units) for n in order if (units := free[n] // each) > 0 and gpus[n] > 0 and not owned[n]]
+        return [(n, units if units < gpus[n] else gpus[n]) for n, units in there]
     return [(n, units) for n in order if (units := free[n]) > 0 and not owned[n]]
 
 

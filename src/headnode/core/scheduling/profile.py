@@ -56,6 +56,13 @@ class Profile:
                 profile._free.append(free)
         return profile
 
+    @classmethod
+    def of_stairs(cls, stairs: Iterable[tuple[float, int]]) -> "Profile":
+        """Return the profile with these stairs: when each begins, ascending, with what is free on it."""
+        profile = cls(0)
+        profile._times, profile._free = map(list, zip(*stairs, strict=True))
+        return profile
+
     def copy(self) -> "Profile":
         """Return an independent copy."""
         twin = Profile(0)

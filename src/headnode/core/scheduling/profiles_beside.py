@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from typing import NamedTuple
 
 from headnode.core.model.owner_limits import is_spent
 from headnode.core.scheduling.free_resources import Allocation, FreeAmounts, FreeResources
@@ -12,6 +13,14 @@ from headnode.core.scheduling.shadow_reservation import Release
 
 Change = Callable[[Profile, float, float, int], None]
 """`Profile.take` or `Profile.give`."""
+
+
+class NodeChanges(NamedTuple):
+    """Nodes that are not as they were in the pass before, and what jobs release there: before, and now."""
+
+    nodes: Sequence[int]
+    before: Sequence[Release]
+    now: Sequence[Release]
 
 
 class ProfilesBeside:
@@ -44,13 +53,13 @@ class ProfilesBeside:
         self._touched.clear()
 
     def renew(
-        self, now: float, resources: FreeResources, releases: Sequence[Release], nodes: Sequence[int]
+        self, now: float, resources: FreeResources, releases: Sequence[Release], changes: NodeChanges
     ) -> None:
-        """Let them be those of a later pass they suit; `nodes` are those that are not as they were."""
-        changed = nodes if self.counts_amounts else ()
+        """Let them be those of a later pass they suit; the changes are those since this one."""
+        changed = changes.nodes if self.counts_amounts else ()
         licences = licence_profiles(self._now, self._began, self._releases)
-        were = amount_profiles(self._now, self._began, changed, self._releases)
-        then = amount_profiles(now, resources, changed, releases)
+        were = amount_profiles(self._now, self._began, changed, changes.before)
+        then = amount_profiles(now, resources, changed, changes.now)
         for profiles, one, other in zip(self.amounts, were, then, strict=True):
             for node in changed:
                 self._replace(profiles[node], one[node], other[node], now)
@@ -116,6 +125,16 @@ class ProfilesBeside:
             for rooms, taken, rest in zip(self.amounts, need.takes, others, strict=True)
         )
         return memory, disk, swap, gpus
+
+    def amounts_without(self, piece: Allocation, start: float, end: float) -> list[dict[int, Profile]]:
+        """Return what a piece takes of its nodes, as it is free without the piece between two instants."""
+        found: list[dict[int, Profile]] = [{} for _ in self.amounts]
+        for node, processors in piece.fit if self.counts_amounts else ():
+            for mine, rooms, amount in zip(found, self.amounts, piece.of_node(processors), strict=True):
+                if amount:
+                    mine[node] = rooms[node].copy()
+                    mine[node].give(start, end, amount)
+        return found
 
     def _least(
         self, rooms: Mapping[int, Profile], nodes: Sequence[int], rest: list[int], span: tuple[float, float]

@@ -234,7 +234,12 @@ class NodeReturns:
         self._sizes = resources.node_table.processors
         self._releases: dict[int, Release] = {}
         self.of: list[ReleaseSteps] = [[] for _ in resources.free]
+        self._on: list[dict[int, Release]] = [{} for _ in resources.free]  # by job
         self.change(releases)
+
+    def on(self, nodes: Iterable[int]) -> list[Release]:
+        """Return the releases of which anything comes back on these nodes."""
+        return list({job: each for node in nodes for job, each in self._on[node].items()}.values())
 
     def differing(self, releases: Sequence[Release]) -> set[int]:
         """Return the nodes of which something else comes back with these releases."""
@@ -247,9 +252,11 @@ class NodeReturns:
         for each in gone:
             for node, step in self._steps(each):
                 self.of[node].remove(step)
+                self._on[node].pop(each.job, None)
         for each in come:
             for node, step in self._steps(each):
                 self.of[node].append(step)
+                self._on[node][each.job] = each
 
     def _changes(
         self, releases: Sequence[Release]

@@ -238,7 +238,7 @@ def shadow_reservation(need: ResolvedRequest, outlook: ReleaseOutlook) -> Shadow
     Cost:  O(log(releases)) placements, because what fits still fits when more is free; one where counts tell.
     Where nodes are reserved, as many for each beginning and end of a reservation.
     """
-    if need.access is not None or need.switches:
+    if need.access is not None or (need.switches and need.timeout < inf):
         return _promise_between(need, outlook)
     since, now, ordered, at_last = outlook
     least = at_minimum(resolved_later(need, now.node_table, 0.0))
@@ -293,7 +293,7 @@ def _first_after(
 
 
 def _promise_between(need: ResolvedRequest, outlook: ReleaseOutlook) -> ShadowReservation | None:
-    """Return the earliest promise where nodes are reserved.
+    """Return the earliest promise where nodes are reserved, or few switches are asked for only until a time.
 
     From one instant at which the nodes it may use change to the next what fits still fits: each such span
     is searched as if there was no other.
