@@ -8,7 +8,6 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from headnode.core.model.errors import Refused, Unavailable
-from headnode.core.model.node import NodeState
 from headnode.core.model.quantities import NEVER, STEP_BOUNDS, DurationHistogram, Instant, Seconds
 from headnode.core.scheduling.plan import Plan
 from headnode.core.scheduling.policies import OrdersQueue, Policy, reordering
@@ -225,6 +224,7 @@ class Engine:
     def _attend(self, now: Instant, facts: list[Event]) -> None:
         while self._agenda.dirty_jobs:
             self._apply_command(AdvanceJob(job=self._agenda.dirty_jobs.pop()), now, facts)
+        self._agenda.dirty_jobs.clear()  # else its table stays large, and each later pop searches it
         if not self._agenda.dirty_reservations:
             return
         reservations, self._agenda.dirty_reservations = self._agenda.dirty_reservations, set()
@@ -346,7 +346,7 @@ class Engine:
 
     def _with_tries(self, plan: Plan, now: Instant) -> Plan:
         """Return a plan with the starts on paused nodes, which policies know nothing of."""
-        if all(node.state is not NodeState.PAUSED for node in self.cluster.nodes.values()):
+        if not self._view_builder.paused:
             return plan
         from headnode.engine.paused_nodes import paused_node_starts  # few clusters have paused nodes
 

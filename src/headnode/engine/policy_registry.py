@@ -240,7 +240,7 @@ def starts_nothing(
 
     False where jobs may give up processors, or where filters or limits have a say.
     A plan also says why jobs wait.  Only readers need that, so it is made when it is read.
-    Cost:  O(nodes + kinds of waiting job).
+    Cost:  O(kinds of waiting job).
     """
     if rules.balanced or rules.preempts or rules.order is not None or cluster.releasing:
         return False
@@ -248,7 +248,7 @@ def starts_nothing(
         return False
     if policies[rules.policy] not in _FORGETFUL or not cluster.waiting.isdisjoint(cluster.running):
         return False
-    free = sum(map(len, cluster.cores.free.values()))
+    free = cluster.cores.count
     for request in cluster.queue.by_request:
         if (request.minimum <= free or request.alternatives) and _fewest(request) <= free:
             return False

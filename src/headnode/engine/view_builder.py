@@ -7,7 +7,7 @@ from operator import add
 from msgspec.structs import replace
 
 from headnode.core.model.job import HeldAmounts, JobRequest, gpus_with
-from headnode.core.model.node import switches_above
+from headnode.core.model.node import NodeState, switches_above
 from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.priority_factors import QueuePosition
 from headnode.core.model.quantities import NEVER, Instant, JobId
@@ -58,6 +58,7 @@ class ViewBuilder:
         self._held: dict[str, NodeAmounts] = {}
         self._held_changed = False
         self._closing: set[str] = set()  # nodes that are open for a while only
+        self.paused: set[str] = set()  # nodes that are paused, in the last view
         self._node_table: NodeTable | None = None
 
     def view(
@@ -185,6 +186,7 @@ class ViewBuilder:
         aside = _held_aside(cluster) if cluster.detached else {}
         look = sorted(cluster.agenda.dirty_node_views | self._closing) if self._nodes else list(cluster.nodes)
         self._closing.clear()
+        self.paused.difference_update(look)
         for name in look:
             before = self._nodes.get(name)
             if name in cluster.nodes:
@@ -194,6 +196,8 @@ class ViewBuilder:
                 seen = _node(cluster, name, amounts, now)
                 if seen.open_for < inf or seen.reserved:
                     self._closing.add(name)
+                if cluster.nodes[name].state is NodeState.PAUSED:
+                    self.paused.add(name)
                 if before != seen:
                     changed[name] = seen
                 if before is None or not is_alike(before, seen):
@@ -204,7 +208,8 @@ class ViewBuilder:
                     times_differ, self.freed = True, self.freed or seen.open_for > before.open_for
             elif before is not None:
                 self._node_table, self.freed = None, True
-        cluster.agenda.dirty_node_views -= set(look) if self._keeps else set()
+        if self._keeps:
+            cluster.agenda.dirty_node_views.clear()
         if changed or self._node_table is None:
             drawn = {**self._nodes, **changed}
             if len(drawn) != len(cluster.nodes):  # some are gone
@@ -358,7 +363,7 @@ def _wants(cluster: ClusterState, record: JobRecord, request: JobRequest, more: 
         return 0
     room = request.maximum - held_units(cluster, record)
     if room > 0:  # more than is free cannot be given, and is not counted
-        room = min(room, more + sum(map(len, cluster.cores.free.values())))
+        room = min(room, more + cluster.cores.count)
     if room <= 0:
         return 0
     if graph.service in graph.ready:

@@ -1,5 +1,10 @@
 """Where jobs are put: order, whole nodes, limits of the request."""
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
 from headnode.core.model.job import Licence, NodeGroupOp, OrderKey, UnitType
 from headnode.core.scheduling.node_view import NodeView
 from headnode.core.scheduling.placement import place
@@ -170,3 +175,21 @@ def test_a_cheaper_node_that_somebody_else_is_on_does_not_count_as_a_tasks_own()
 
 def test_closed_nodes_and_nodes_without_processors_take_nothing() -> None:
     assert place(asks(1), {"a": node("a", closed="paused"), "b": node("b", 0)}) is None
+
+
+@pytest.mark.parametrize("unit", [UnitType.PROCESSOR, UnitType.NODE])
+@given(first=st.lists(st.integers(0, 2), max_size=20), most=st.integers(1, 300))
+def test_a_job_gets_the_first_free_nodes_however_many_nodes_the_cluster_has(
+    unit: UnitType, first: list[int], most: int
+) -> None:
+    """Of so many nodes the first 16 are looked at before the others, which have one free processor or two."""
+    free = [*first, *([2, 1] * 70)]
+    nodes = {f"n{number:03}": replace(node(f"n{number:03}", 2), free=one) for number, one in enumerate(free)}
+    expected, left = [], most
+    for name, there in nodes.items():
+        units = there.free if unit is UnitType.PROCESSOR else there.free // 2
+        if units and left:
+            taken = min(units, left)
+            expected.append((name, taken if unit is UnitType.PROCESSOR else 2))
+            left -= taken
+    assert place(asks(1, most, unit=unit), nodes) == (tuple(expected) or None)

@@ -3,7 +3,9 @@
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Set
 from heapq import heapify, heappop, heappush
+from itertools import compress
 from math import inf
+from operator import attrgetter
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -132,11 +134,14 @@ class CandidateQueue:
             heappush(self._heap, (turns[nth], True, candidate.place, nth))
 
 
+_wants = attrgetter("wants")
+
+
 def _growths(view: View, node_table: NodeTable) -> dict[int, Candidate]:
     """Return the candidates of running jobs that can grow, by their places in the view."""
     found: dict[int, Candidate] = {}
-    for place, job in enumerate(view.running):
-        need = resolve_growth(job, node_table) if job.wants > 0 else None
+    for place, job in compress(enumerate(view.running), map(_wants, view.running)):
+        need = resolve_growth(job, node_table)
         if need is not None:
             found[place] = Candidate(job.turn, False, place, 0, need, job.request, job.end)
     return found

@@ -1,7 +1,9 @@
 """The processors, memory, disk, swap, GPUs and licences that are free at one instant."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress
 from math import inf
+from operator import is_not
 from typing import NamedTuple
 
 from headnode.core.model.job import NOTHING_HELD, HeldAmounts, gpus_with
@@ -232,8 +234,7 @@ class _LastFree:
         """Return the nodes with another view; None if they are rather looked at all: an eighth or more."""
         if len(views) != len(self.views):
             return None
-        pairs = zip(self.views, views, strict=True)
-        found = [number for number, (before, now) in enumerate(pairs) if before is not now]
+        found = list(compress(range(len(views)), map(is_not, self.views, views)))
         return found if len(found) * 8 < len(views) else None
 
 

@@ -23,6 +23,7 @@ class FreeCores:
     ) -> None:
         self._jobs, self._nodes, self._agenda = jobs, nodes, agenda
         self.free: dict[str, list[int]] = {}
+        self.count = 0  # free processors of all nodes together
         self.holders: dict[str, set[JobId]] = {}
         self.reduced: set[str] = set()  # nodes of which jobs may hold what is out of service
 
@@ -68,7 +69,7 @@ class FreeCores:
         """Mark processors of a node as held by a job."""
         self._agenda.dirty_job_views.add(job)
         self._agenda.dirty_node_views.add(node)
-        self.free[node] = remove_cores(self.free.get(node, []), processors)
+        self._set_free(node, remove_cores(self.free.get(node, []), processors))
         if processors and max(processors) >= self.usable(node):
             self.reduced.add(node)
         self.holders.setdefault(node, set()).add(job)
@@ -80,7 +81,7 @@ class FreeCores:
         record = self._nodes.get(node)
         there = record.facts.processors if record else 0
         back = sorted([number for number in processors if number < there])  # after a move they may not ascend
-        self.free[node] = merge_cores(self.free.get(node, []), back)
+        self._set_free(node, merge_cores(self.free.get(node, []), back))
         self.holders.setdefault(node, set()).discard(job)
         self._agenda.pass_needed = True
 
@@ -89,14 +90,18 @@ class FreeCores:
         name = node.facts.name
         self._agenda.dirty_node_views.add(name)
         held = {number for numbers in self._held_of(name).values() for number in numbers}
-        self.free[name] = [number for number in range(node.facts.processors) if number not in held]
+        self._set_free(name, [number for number in range(node.facts.processors) if number not in held])
         self.holders.setdefault(name, set())
         self._agenda.pass_needed = True
 
     def close_node(self, node: str) -> None:
         """Forget what is free of a node that was removed."""
-        self.free.pop(node, None)
+        self.count -= len(self.free.pop(node, ()))
         self.reduced.discard(node)
+
+    def _set_free(self, node: str, numbers: list[int]) -> None:
+        self.count += len(numbers) - len(self.free.get(node, ()))
+        self.free[node] = numbers
 
     def update_reduced(self, node: str) -> None:
         """Advance the jobs of a node of which something is out of service, or is in service again."""

@@ -278,6 +278,8 @@ def _check_children(cluster: ClusterState) -> None:
 
 
 def _check_processors(cluster: ClusterState) -> None:
+    free_processors = sum(map(len, cluster.cores.free.values()))
+    _must(cluster.cores.count == free_processors, "{} processors counted as free", cluster.cores.count)
     for name, node in cluster.nodes.items():
         held: list[int] = []
         for job in cluster.cores.holders.get(name, ()):

@@ -156,6 +156,8 @@ class TaskGraph:
             self._waiting.add(self._job)
         else:
             self._waiting.discard(self._job)
+            if not self._waiting:
+                self._waiting.clear()  # else its table stays large, and each pass walks through it
 
     def take_stock(self) -> None:
         """Work out which processors of the allocation no live instance uses."""
