@@ -18,6 +18,7 @@ from headnode.adapters.wire.messages import OpenJob, Run, TransferRules, Welcome
 from headnode.apps.agent.gpu_assignments import BESIDE, GpuAssignments, GpuRequest
 from headnode.apps.agent.launching import LaunchRouter
 from headnode.apps.agent.task_tools import LaunchPlaces, TaskAccess
+from headnode.apps.agent.temporary_names import attempt_directory_name
 from headnode.core.launching.environment import (
     SHEPHERD_MARKER,
     TASK_MARKER,
@@ -30,22 +31,18 @@ from headnode.core.launching.environment import (
     process_places,
     ranks_of,
     reads_hosts,
-    temporary_name,
 )
 from headnode.core.launching.gpus import processors_of_gpu
 from headnode.core.launching.node_filters import NodeFilterInput, NodeFilterResult
 from headnode.core.launching.recipe import Recipe, RecipeBuilder, captured_name
 from headnode.core.model.bounds import NAME
 from headnode.core.model.errors import BadRequest
-from headnode.core.model.job import JobSpec
 from headnode.core.model.job_checks import is_allocation
 from headnode.core.model.node import NodeFacts, bound_to
-from headnode.core.model.quantities import FOREVER, JobId
+from headnode.core.model.quantities import FOREVER
 from headnode.core.model.task import Distribution, ResourceLimit, TaskSpec, TaskType
 from headnode.core.state.job_events import NodeCores
 from headnode.core.state.job_record import decode_spec
-
-TEMPORARY = "temporary directory of"  # beside an attempt: what a secret is for
 
 
 class TaskOrders:
@@ -133,7 +130,7 @@ class TaskOrders:
 
         Raises:  OSError.
         """
-        name = _temporary_name(self._around.spec, self._around.job, key, places)
+        name = attempt_directory_name(self._around.spec, self._around.job, key, places)
         return posixpath.join(self._temporary_parent, name) if name and self._temporary_parent else ""
 
     def _gpu_variables(self, keys: list[Key], place: NodeCores) -> dict[str, str]:
@@ -363,25 +360,6 @@ class TaskOrders:
         if spec.kind is not TaskType.BASIC:
             self._prepared[task, place] = preparation
         return preparation
-
-
-def temporary_name_in(opened: OpenJob, key: Key, places: LaunchPlaces) -> str:
-    """Return the name of the temporary directory of an attempt that starts here; empty: it has none.
-
-    Raises:  OSError.
-    """
-    return _temporary_name(decode_spec(opened.spec), opened.job, key, places) if opened.temporary else ""
-
-
-def _temporary_name(spec: JobSpec, job: JobId, key: Key, places: LaunchPlaces) -> str:
-    """Return the name, which the next agent of this node knows, too, and no other user.
-
-    Raises:  OSError.
-    """
-    if not spec.tasks[key[0] - 1].has_temporary_directory(spec.dialect):
-        return ""
-    attempt = ".".join(map(str, (job, *key)))
-    return temporary_name(attempt, places.secret(f"{TEMPORARY} {attempt}"))
 
 
 def _processors_of_gpu(opened: OpenJob, facts: NodeFacts) -> int:
