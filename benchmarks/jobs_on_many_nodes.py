@@ -2,9 +2,10 @@
 
     python benchmarks/jobs_on_many_nodes.py [--nodes 1,1000,4000] [--jobs 100] [--rounds 4]
 
-One engine and a journal in memory.  Nodes have four processors, of which jobs use two.  In turns a job ends
-and another one is submitted, which starts at once.  Microseconds of processor time for each job, the least of the
-rounds; it takes a minute.  To compare revisions, run it in turns with `PYTHONPATH` set to the `src` of each.
+One engine and a journal in memory.  Nodes have four processors, of which jobs use two.  In turns a job
+ends and another one is submitted, which starts at once.  Microseconds of processor time for each job, the
+least of the rounds; it takes a minute.  To compare revisions, run it in turns with `PYTHONPATH` set to the
+`src` of each.
 """
 
 import argparse

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headnode.adapters.wire.sssrmap import check_request, read_chunks, read_head, request_frame
+from headnode.core.batch.slurm_conf import setup_script
 from headnode.core.formats import dialects, hpc_values, slash_terms, swf
 from headnode.core.formats.dialects import DIALECTS, JobLanguage, ReadOptions
 from headnode.core.formats.fidelity import Awareness, parse_awareness
@@ -131,6 +132,12 @@ def sssrmap_framing(data: bytes) -> None:
 _LOOP = asyncio.new_event_loop()
 
 
+def slurm_conf(data: bytes) -> None:
+    """Make the commands of a slurm.conf."""
+    with suppress(BadRequest):
+        setup_script(data.decode("utf-8", "replace"))
+
+
 def workload(data: bytes) -> None:
     """Read a log in the Standard Workload Format."""
     with suppress(BadRequest):
@@ -155,6 +162,7 @@ PARSERS: dict[str, Parser] = {
     "sssrmap": sssrmap,
     "sssrmap-framing": sssrmap_framing,
     "workload": workload,
+    "slurm-conf": slurm_conf,
 }
 _FILES = {
     "any-language": ("job_xml", "ccs", "sss", "grid", "native_form"),

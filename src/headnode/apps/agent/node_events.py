@@ -35,8 +35,8 @@ from headnode.apps.agent.results import ResultSender
 from headnode.apps.agent.shepherd_handle import Failure, ShepherdHandle, ShepherdPhase, result_without_record
 from headnode.apps.agent.shepherds import Shepherds
 from headnode.apps.agent.task_orders import TaskOrders
-from headnode.apps.agent.temporary_names import temporary_name_in
 from headnode.apps.agent.task_tools import LaunchPlaces, TaskAccess
+from headnode.apps.agent.temporary_names import temporary_name_in
 from headnode.core.launching.environment import TASK_MARKER
 from headnode.core.launching.node_filters import NodeFilterResult
 from headnode.core.model import faults

@@ -104,7 +104,7 @@ _WORDS = {
         ("cancel finish requeue hold release modify", "task"),
     ),
     "node": (("list", "node_list"), ("view listcores approve pause drain resume remove invite set", "node")),
-    "cluster": (("view limits shares params envs history audit", "cluster"),),
+    "cluster": (("view limits shares params envs history audit", "cluster"), ("import", "slurm_conf")),
     "journal": (("check", "backup"),),
     "standby": (("invite join list takeover remove", "standby"),),
     "reservation": (("new list view modify cancel", "reservation"),),

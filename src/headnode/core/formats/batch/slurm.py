@@ -44,14 +44,26 @@ def slurm_seconds(place: OptionPlace, text: str) -> Seconds:
 
     Raises:  BadRequest ``value``.
     """
+    seconds = written_seconds(text)
+    if seconds is None:
+        place.refuse(
+            f"{text[:60]!r} is not a time", "write minutes, MINUTES:SECONDS, H:M:S, or DAYS-HOURS:M:S"
+        )
+    return seconds
+
+
+def written_seconds(text: str) -> Seconds | None:
+    """Return the time that Slurm reads in a text; None if it is none.
+
+    >>> written_seconds("90"), written_seconds("1-12"), written_seconds("UNLIMITED"), written_seconds("soon")
+    (5400.0, 129600.0, inf, None)
+    """
     if text.upper() in ("UNLIMITED", "INFINITE", "0", "-1"):
         return FOREVER
     days, dash, clock = text.rpartition("-")
     fields = clock.split(":")
     if not all(field.isascii() and field.isdigit() for field in (*fields, days or "0")) or len(fields) > 3:
-        place.refuse(
-            f"{text[:60]!r} is not a time", "write minutes, MINUTES:SECONDS, H:M:S, or DAYS-HOURS:M:S"
-        )
+        return None
     numbers = [int(field[:9]) for field in fields]
     if dash:
         hours, minutes, seconds = (*numbers, 0, 0)[:3]
