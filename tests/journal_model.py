@@ -43,13 +43,13 @@ class ModelJournal(MemoryJournal):
     ) -> int:
         """Record the events, take `revived` jobs out of the archive, put `ended` ones in."""
         number = super().append(events)
-        told = self._told
+        found = self._told
         for event in events:
             if kind_of(event) == OF_JOB and isinstance(event, JobEvent):
-                if event.job in told:
-                    told[event.job].append(event)
+                if event.job in found:
+                    found[event.job].append(event)
                 else:
-                    told[event.job] = [event]
+                    found[event.job] = [event]
                 if self._predictions and isinstance(event, JobStarted):
                     self._judge(event)
         self._project(events)

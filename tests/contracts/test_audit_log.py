@@ -95,9 +95,9 @@ def test_the_log_of_the_head_tells_once_when_it_cannot_be_written_and_when_it_ca
     (tmp_path / "audit.log").rmdir()
     assert [audit.problem() for _ in range(3)] == [""] * 3
     audit.close()
-    told = [record.getMessage() for record in caplog.records]
-    assert [" cannot be written: Is a directory" in line for line in told] == [True, False]
-    assert "can be written again" in told[1]
+    found = [record.getMessage() for record in caplog.records]
+    assert [" cannot be written: Is a directory" in line for line in found] == [True, False]
+    assert "can be written again" in found[1]
 
 
 @pytest.mark.parametrize("quick", [QUICK_DISK, BY_THREAD])

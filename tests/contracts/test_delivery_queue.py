@@ -15,8 +15,8 @@ ADDRESSES = ("ann@site.example", "https://one.example/a", "https://one.example/b
 
 
 def pending(number: int, address: str) -> PendingNotice:
-    told = Notice(number, "ended", "here", JobId(number), "ann", "job", "", "finished", Instant(0))
-    return PendingNotice(told, address)
+    found = Notice(number, "ended", "here", JobId(number), "ann", "job", "", "finished", Instant(0))
+    return PendingNotice(found, address)
 
 
 class Site:

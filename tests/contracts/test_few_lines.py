@@ -29,9 +29,9 @@ def written(lines: LogRateLimit, text: str, argument: int) -> str | None:
 
 def test_lines_of_one_kind_are_counted_once_there_are_many_and_others_pass(clock: Clock) -> None:
     lines = LogRateLimit(most=3, window=60.0)
-    said = [written(lines, "stranger %d", number) for number in range(10)]
-    assert [line is not None for line in said] == [True] * 3 + [False] * 7
-    assert "left out for 60 s" in str(said[2])
+    found = [written(lines, "stranger %d", number) for number in range(10)]
+    assert [line is not None for line in found] == [True] * 3 + [False] * 7
+    assert "left out for 60 s" in str(found[2])
     assert written(lines, "another %d", 1) == "another 1"
 
 

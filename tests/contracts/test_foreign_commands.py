@@ -61,8 +61,8 @@ def test_a_command_inherits_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setenv("SECRET", "x")
     with (tmp_path / "open").open("w") as file:
         os.set_inheritable(file.fileno(), True)
-        said = shell("env | cut -d= -f1 | sort | tr '\\n' ' '; ls /proc/self/fd | wc -l; pwd; umask")
-    names, *rest = said.out.splitlines()
+        result = shell("env | cut -d= -f1 | sort | tr '\\n' ' '; ls /proc/self/fd | wc -l; pwd; umask")
+    names, *rest = result.out.splitlines()
     assert set(names.split()[:-1]) <= {
         HAND_OFF,
         "HOME",
@@ -95,9 +95,9 @@ def test_a_command_of_a_resource_finds_its_settings_and_programs(tmp_path: Path)
 def test_programs_of_headnode_itself_hand_nothing_over(tmp_path: Path, program: str) -> None:
     (tmp_path / program).symlink_to(Path(sys.executable).with_name("hn"))
     resource = BatchResource(name="x", system=ResourceSystem.SLURM, mark="0a1b2c3d", programs=str(tmp_path))
-    said = run(program, resource=resource)
-    assert (said.status, said.out) == (1, "")
-    assert "this is Headnode's own program" in said.err
+    result = run(program, resource=resource)
+    assert (result.status, result.out) == (1, "")
+    assert "this is Headnode's own program" in result.err
 
 
 def test_a_command_by_ssh_gets_its_words_as_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,8 +110,8 @@ def test_a_command_by_ssh_gets_its_words_as_they_are(tmp_path: Path, monkeypatch
         name="x", system=ResourceSystem.SLURM, mark="0a1b2c3d", host="ann@far", settings="/c"
     )
     nasty = "a 'b' $(touch stolen); *"
-    said = run("printf", "%s %s", nasty, "$SLURM_CONF", resource=resource)
-    assert said.out == f"ann@far\n{nasty} $SLURM_CONF"
+    result = run("printf", "%s %s", nasty, "$SLURM_CONF", resource=resource)
+    assert result.out == f"ann@far\n{nasty} $SLURM_CONF"
     assert run("sh", "-c", "echo $SLURM_CONF; cat", resource=resource, stdin=b"in").out == "ann@far\n/c\nin"
 
 
@@ -134,19 +134,19 @@ def test_a_command_at_the_other_end_of_ssh_ends_in_time_though_the_connection_is
 
 def test_a_command_that_does_not_end_is_killed_with_all_it_started() -> None:
     began = time.monotonic()
-    said = shell("sleep 987 & echo $!; wait", seconds=1.0)
-    assert said.status is None
+    result = shell("sleep 987 & echo $!; wait", seconds=1.0)
+    assert result.status is None
     assert time.monotonic() - began < TIMEOUT
-    while is_running(int(said.out)):  # it takes a moment to die
+    while is_running(int(result.out)):  # it takes a moment to die
         assert time.monotonic() - began < TIMEOUT
 
 
 def test_what_a_command_says_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands, "MAX_OUTPUT", 100_000)
     began = time.monotonic()
-    said = shell("yes")
-    assert said.status is None
-    assert len(said.out) < 300_000
+    result = shell("yes")
+    assert result.status is None
+    assert len(result.out) < 300_000
     assert time.monotonic() - began < TIMEOUT
 
 
@@ -171,8 +171,8 @@ def test_a_command_runs_as_its_user_with_the_groups_of_that_user() -> None:
 
 
 def submit(base: str, command: str, **more: object) -> CommandResult:
-    said = submit_all(base, {"m1": ("script\n", ["sh", "-c", command])}, **more)
-    return submission_answers(said, TOKEN, ["m1"])["m1"]
+    found = submit_all(base, {"m1": ("script\n", ["sh", "-c", command])}, **more)
+    return submission_answers(found, TOKEN, ["m1"])["m1"]
 
 
 def submit_all(base: str, wanted: dict[str, tuple[str, list[str]]], **more: object) -> CommandResult:
@@ -216,8 +216,8 @@ def test_a_command_whose_go_between_is_killed_reads_the_whole_script_later(
 @pytest.mark.parametrize("left", [1, 20, 60, 100])
 def test_what_was_cut_on_its_way_is_not_submitted(tmp_path: Path, left: int) -> None:
     base, wanted = f"{tmp_path}/{own_account().name}/mark", {"m1": ("x" * 50, ["wc", "-c"])}
-    said = run(*submit_words(base, TOKEN, wanted), stdin=submit_input(wanted)[:-left])
-    answer = submission_answers(said, TOKEN, wanted)["m1"]
+    result = run(*submit_words(base, TOKEN, wanted), stdin=submit_input(wanted)[:-left])
+    answer = submission_answers(result, TOKEN, wanted)["m1"]
     assert (answer.status, answer.out.strip()) in ((None, ""), (0, "50"))
 
 
@@ -276,9 +276,9 @@ def test_a_directory_that_somebody_else_has_made_is_refused(tmp_path: Path) -> N
     for made in (shared, shared / "nobody", shared / "nobody" / "mark"):
         made.chmod(0o777)
     base = f"{shared}/nobody/mark"
-    said = submit(base, "echo 7", user=NOBODY)
-    assert "7" not in said.out
-    refused = not_written(said)
+    result = submit(base, "echo 7", user=NOBODY)
+    assert "7" not in result.out
+    refused = not_written(result)
     assert refused is not None
     assert refused.kind == "refused"
     assert files_found(run(*look_words(base, ["m1"]), user=NOBODY), ["m1"]) == {"m1": None}
@@ -292,8 +292,8 @@ def test_a_directory_that_cannot_be_made_is_a_refusal() -> None:
 def test_nothing_is_learnt_or_submitted_where_the_directory_of_all_attempts_is_gone(tmp_path: Path) -> None:
     base = str(tmp_path / "shared" / "ada" / "0a1b2c3d")
     assert files_found(run(*look_words(base, ["m"])), ["m"]) == {"m": None}
-    said = run(*submit_words(base, TOKEN, ["m"]), stdin=submit_input({"m": ("script", ["true"])}))
-    (answer,) = submission_answers(said, TOKEN, ["m"]).values()
+    result = run(*submit_words(base, TOKEN, ["m"]), stdin=submit_input({"m": ("script", ["true"])}))
+    (answer,) = submission_answers(result, TOKEN, ["m"]).values()
     assert not_written(answer) is None
     assert answer == CommandResult(None, "", f"there is no directory {tmp_path}/shared now\n")
     assert not (tmp_path / "shared").exists()
@@ -308,8 +308,8 @@ def test_what_a_full_disk_does_not_take_is_not_submitted_and_not_refused(tmp_pat
     try:
         base = str(disk / "root" / "0a1b2c3d")
         wanted = {name: ("x" * 100_000, ["sh", "-c", f"echo {name} >> {asked}; echo 7"]) for name in "ab"}
-        said = run(*submit_words(base, TOKEN, wanted), stdin=submit_input(wanted))
-        answers = submission_answers(said, TOKEN, wanted)
+        result = run(*submit_words(base, TOKEN, wanted), stdin=submit_input(wanted))
+        answers = submission_answers(result, TOKEN, wanted)
     finally:
         subprocess.run(["umount", "--lazy", str(disk)], check=True)
     assert not asked.exists()

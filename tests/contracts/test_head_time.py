@@ -46,13 +46,13 @@ def test_every_time_in_a_message_is_on_the_clock_of_the_head(
     monkeypatch.setattr(time, "clock_gettime", lambda _: 1000.0)
     monkeypatch.setattr(time, "time", lambda: now)
     head.learn(Instant(now + ahead))
-    assert [head.in_message(said) for said in messages(512.0)] == messages(512.0 + ahead)
+    assert [head.in_message(found) for found in messages(512.0)] == messages(512.0 + ahead)
     assert head.in_message(messages(None)[2]) == messages(None)[2]
     assert head.in_message(messages(None)[3]) == messages(None)[3]
 
 
 def test_before_the_head_has_said_its_time_and_for_a_second_nothing_is_changed() -> None:
     head = HeadTime()
-    assert [head.in_message(said) for said in messages(512.0)] == messages(512.0)
+    assert [head.in_message(found) for found in messages(512.0)] == messages(512.0)
     head.learn(Instant(time.time() + 1))
-    assert [head.in_message(said) for said in messages(512.0)] == messages(512.0)
+    assert [head.in_message(found) for found in messages(512.0)] == messages(512.0)

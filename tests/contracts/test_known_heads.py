@@ -83,7 +83,7 @@ def test_a_single_address_that_is_a_standby_is_dialed_again() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "usable"),
+    ("texts", "usable"),
     [
         (["h:1", "[::1]:2", "h:1"], [("h", 1), ("::1", 2)]),
         (["h"], [("h", 5817)]),
@@ -91,8 +91,8 @@ def test_a_single_address_that_is_a_standby_is_dialed_again() -> None:
         ([f"h{number}:1" for number in range(1000)], [(f"h{number}", 1) for number in range(MAX_HEADS)]),
     ],
 )
-def test_of_addresses_that_are_none_nothing_is_left(said: list[str], usable: list[tuple[str, int]]) -> None:
-    assert usable_addresses(said) == usable
+def test_of_addresses_that_are_none_nothing_is_left(texts: list[str], usable: list[tuple[str, int]]) -> None:
+    assert usable_addresses(texts) == usable
 
 
 def test_a_membership_of_before_is_read_and_defaults_are_not_written(
@@ -242,7 +242,7 @@ async def until(happened: Callable[[], object]) -> None:
             await asyncio.sleep(0.005)
 
 
-def told(tmp_path: Path, story: Callable[[Scene], Awaitable[None]]) -> Scene:
+def run_story(tmp_path: Path, story: Callable[[Scene], Awaitable[None]]) -> Scene:
     scene = Scene(tmp_path)
     asyncio.run(story(scene))
     return scene
@@ -268,7 +268,7 @@ def test_a_node_moves_to_the_standby_that_took_over_and_tasks_follow(tmp_path: P
         belongs = Membership("127.0.0.1", standby.port, "n", former=first.address, term=2)
         assert scene.membership == belongs
 
-    told(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_an_old_head_is_refused_in_words_and_the_next_one_is_dialed(
@@ -283,10 +283,10 @@ def test_an_old_head_is_refused_in_words_and_the_next_one_is_dialed(
         assert (scene.membership.port, scene.membership.heads) == (new.port, ())
 
     with caplog.at_level(logging.WARNING):
-        told(tmp_path, story)
-    said = [record.getMessage() for record in caplog.records if "old head" in record.getMessage()]
-    assert len(said) == 1
-    assert "its term is 1, and this node has seen the head of term 2" in said[0]
+        run_story(tmp_path, story)
+    found = [record.getMessage() for record in caplog.records if "old head" in record.getMessage()]
+    assert len(found) == 1
+    assert "its term is 1, and this node has seen the head of term 2" in found[0]
 
 
 def test_a_head_that_is_old_is_reported_now_and_then_only(
@@ -300,7 +300,7 @@ def test_a_head_that_is_old_is_reported_now_and_then_only(
         assert scene.speaker.obeyed == []
 
     with caplog.at_level(logging.WARNING):
-        told(tmp_path, story)
+        run_story(tmp_path, story)
     assert 1 <= sum("old head" in record.getMessage() for record in caplog.records) <= 3
 
 
@@ -314,7 +314,7 @@ def test_a_term_that_cannot_be_is_not_remembered(tmp_path: Path, term: int) -> N
         assert scene.speaker.obeyed == []
         assert scene.membership.term == 0
 
-    told(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_what_a_head_says_while_it_is_connected_is_remembered_and_silly_addresses_are_not(
@@ -335,7 +335,7 @@ def test_what_a_head_says_while_it_is_connected_is_remembered_and_silly_addresse
             await until(lambda: head.received >= 2)
         assert len(scene.clusters) == 3
 
-    told(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_names_that_no_host_can_have_keep_nobody_from_the_head(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_names_that_no_host_can_have_keep_nobody_from_the_head(tmp_path: Path) -
         async with scene.talking():
             await until(lambda: scene.clusters)
 
-    told(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_a_goodbye_is_obeyed_only_when_the_last_head_says_it(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_a_goodbye_is_obeyed_only_when_the_last_head_says_it(tmp_path: Path) -> 
             await until(lambda: scene.speaker.obeyed)
         assert scene.speaker.obeyed[0] == last.answer
 
-    told(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_the_head_is_off_only_if_no_address_has_one(tmp_path: Path) -> None:
@@ -378,7 +378,7 @@ def test_the_head_is_off_only_if_no_address_has_one(tmp_path: Path) -> None:
         assert scene.speaker.off[0] <= boot_time()
         assert scene.speaker.off == sorted(scene.speaker.off)
 
-    told(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_a_former_head_that_is_away_does_not_keep_a_lease_from_going_on(tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ def test_a_former_head_that_is_away_does_not_keep_a_lease_from_going_on(tmp_path
         async with scene.talking():
             await until(lambda: scene.speaker.off)
 
-    told(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_on_a_full_disk_the_node_follows_all_the_same_and_writes_it_down_later(
@@ -412,7 +412,7 @@ def test_on_a_full_disk_the_node_follows_all_the_same_and_writes_it_down_later(
             await until(lambda: scene.membership.term == 3)
 
     with caplog.at_level(logging.WARNING):
-        told(tmp_path, story)
+        run_story(tmp_path, story)
     assert any("cannot be written down" in record.getMessage() for record in caplog.records)
 
 
@@ -427,7 +427,7 @@ def test_a_node_that_joins_anew_meanwhile_belongs_to_the_new_head(tmp_path: Path
             await until(lambda: scene.clusters == ["old", "new"])
         assert scene.membership == Membership("127.0.0.1", new.port, "n")
 
-    told(tmp_path, story)
+    run_story(tmp_path, story)
 
 
 def test_a_machine_that_answers_nothing_holds_nobody_up(
@@ -443,4 +443,4 @@ def test_a_machine_that_answers_nothing_holds_nobody_up(
                 await until(lambda: scene.clusters)
             assert scene.speaker.off == []
 
-    told(tmp_path, story)
+    run_story(tmp_path, story)

@@ -104,8 +104,8 @@ def test_a_batch_is_synced_before_it_is_acknowledged(store: str, path: Path) -> 
         writer.kill()
     if any("ptrace" in line for line in calls):
         pytest.skip("this machine lets nobody trace a process")
-    told = [line for line in calls if "sync(" in line or "write(1," in line]
-    between = "".join("a" if "write(1," in line else "s" for line in told)
+    found = [line for line in calls if "sync(" in line or "write(1," in line]
+    between = "".join("a" if "write(1," in line else "s" for line in found)
     assert "a" in between
     assert "aa" not in between  # between two acknowledgements the disk is waited for
 

@@ -32,9 +32,9 @@ def deed(dice: random.Random, world: World) -> Command | None:
     if what < 0.4:
         node = dice.choice(sorted(world.cluster.nodes))
         well = dice.random() < 0.5
-        said = ReportHealth(node=node, well=well, reason="" if well else "ill")
-        world.do(said)
-        return None if well else said
+        found = ReportHealth(node=node, well=well, reason="" if well else "ill")
+        world.do(found)
+        return None if well else found
     if what < 0.65:
         begun = world.nodes.started(dice.choice(held), world.clock.now())
         world.do(begun)
@@ -50,16 +50,16 @@ def deed(dice: random.Random, world: World) -> Command | None:
 @pytest.mark.parametrize("seed", seeds(8))
 def test_a_report_that_comes_again_at_once_or_much_later_changes_nothing(seed: int) -> None:
     dice, world = random.Random(seed), World(2, 3)
-    said: list[Command] = []
+    messages: list[Command] = []
     again = 0
     for _ in range(DEEDS):
         message = deed(dice, world)
         if message is not None:
-            said.append(message)
+            messages.append(message)
         world.wait(dice.choice((0.0, 1.0, 60.0)))
         before = save(world.cluster)
-        reports = [each for each in said if not isinstance(each, ReportHealth)]
-        for late in (*said[-1:], *dice.sample(reports, min(3, len(reports)))):
+        reports = [each for each in messages if not isinstance(each, ReportHealth)]
+        for late in (*messages[-1:], *dice.sample(reports, min(3, len(reports)))):
             if isinstance(late, ReportHealth) and not world.cluster.nodes[late.node].drains:
                 continue  # it has been well since: then it is news
             assert world.do(late) == (), late

@@ -64,7 +64,7 @@ def test_a_result_adds_up_what_was_used_everywhere() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "code", "own", "said"),
+    ("kind", "code", "own", "text"),
     [
         ("exited", 1, "", "on node a: too much"),
         ("exited", 0, "", ""),  # it could do without what was killed
@@ -73,8 +73,8 @@ def test_a_result_adds_up_what_was_used_everywhere() -> None:
     ],
 )
 def test_a_failed_task_says_on_which_node_it_wanted_for_memory(
-    kind: str, code: int | None, own: str, said: str
+    kind: str, code: int | None, own: str, text: str
 ) -> None:
     here = AttemptResult(1, 2, 3, AttemptOutcome(kind, code, message=own))
     short = RemoteUsage(message="too much")
-    assert with_remote_usage(here, {"b": THERE, "a": short}).outcome.message == said
+    assert with_remote_usage(here, {"b": THERE, "a": short}).outcome.message == text

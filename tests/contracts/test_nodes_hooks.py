@@ -41,9 +41,9 @@ def put_right(world: LinkedWorld, node: str, *open_jobs: JobId) -> list[str]:
 
 
 def opened(world: LinkedWorld, node: str) -> list[Hooks | None]:
-    said = world.papers[node].said
-    found = [message.hooks for message in said if isinstance(message, OpenJob)]
-    said.clear()
+    messages = world.papers[node].sent
+    found = [message.hooks for message in messages if isinstance(message, OpenJob)]
+    messages.clear()
     return found
 
 

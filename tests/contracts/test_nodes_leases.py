@@ -75,62 +75,62 @@ def test_nodes_may_be_silent_and_away_longer_than_their_leases_and_a_node_taken_
 
 
 def held() -> tuple[HeldLease, list[float | None]]:
-    told: list[float | None] = []
-    return HeldLease(told.append), told
+    messages: list[float | None] = []
+    return HeldLease(messages.append), messages
 
 
 def test_a_lease_counts_from_when_the_heartbeat_was_said_and_an_answer_counts_once() -> None:
-    lease, told = held()
+    lease, found = held()
     before = boot_time()
     number = lease.next_heartbeat()
     after = boot_time()
     lease.received(number, LEASE)
-    assert told[0] is not None
-    assert before + LEASE <= told[0] <= after + LEASE
+    assert found[0] is not None
+    assert before + LEASE <= found[0] <= after + LEASE
     lease.received(number, LEASE)
     lease.received(number + 7, LEASE)
-    assert len(told) == 1
+    assert len(found) == 1
     assert lease.length == LEASE
 
 
 def test_heartbeats_that_nobody_answers_are_forgotten() -> None:
-    lease, told = held()
+    lease, found = held()
     first = lease.next_heartbeat()
     for _ in range(MAX_UNANSWERED):
         lease.next_heartbeat()
     lease.received(first, LEASE)
-    assert told == []
+    assert found == []
 
 
 def test_a_head_that_is_off_begins_the_lease_anew_once_its_length_is_known() -> None:
-    lease, told = held()
+    lease, found = held()
     lease.head_is_off(1000.0)
-    assert told == []
+    assert found == []
     lease.received(lease.next_heartbeat(), LEASE)
     dialed = boot_time() + LEASE / 2
     lease.head_is_off(dialed)
     lease.head_is_off(dialed + LEASE / 2)
-    assert told[1:] == [dialed + LEASE, dialed + LEASE / 2 + LEASE]
+    assert found[1:] == [dialed + LEASE, dialed + LEASE / 2 + LEASE]
     lease.let_go()
-    assert told[-1] is None
+    assert found[-1] is None
 
 
 def test_a_lease_that_was_over_before_the_head_was_off_stays_over_until_a_head_renews_it() -> None:
     """The head may have given the tasks to others, and gone only then."""
-    lease, told = held()
+    lease, found = held()
     lease.received(lease.next_heartbeat(), LEASE)
     lease.head_is_off(boot_time() + LEASE + 1)
-    assert told[1:] == []
+    assert found[1:] == []
     lease.received(lease.next_heartbeat(), LEASE)
     lease.head_is_off(boot_time() + LEASE / 2)
-    assert len(told) == 3
+    assert len(found) == 3
 
 
 def test_a_head_that_grants_none_lets_tasks_go_on_for_ever() -> None:
-    lease, told = held()
+    lease, found = held()
     lease.received(lease.next_heartbeat(), Seconds(0.0))
     lease.head_is_off(1000.0)
-    assert told == [None]
+    assert found == [None]
 
 
 def test_the_lease_of_a_shepherd_is_over_when_its_time_has_come_and_not_when_it_was_renewed() -> None:

@@ -48,8 +48,8 @@ class Node:
             message = msgspec.msgpack.decode(data, type=FromHead)
             if isinstance(message, ListOutput):
                 self.asked += 1
-                said = OutputListed(number=message.number, jobs=tuple(self._jobs(message)))
-                self.link.answered(message.number, said)
+                found = OutputListed(number=message.number, jobs=tuple(self._jobs(message)))
+                self.link.answered(message.number, found)
 
     def close(self) -> None:
         self.link.abort()

@@ -45,8 +45,8 @@ def test_every_field_of_an_outcome_and_every_measured_value_is_named() -> None:
 
 def test_every_trouble_has_a_row_that_says_whose_fault_it_is() -> None:
     part = PAGE.partition("Whose fault it is")[2].partition("## What the head says")[0]
-    said = re.findall(r"^\| (`.+`) \| (the job's|the node's|nobody's) \|", part, re.MULTILINE)
-    named = {word: fault for words, fault in said for word in re.findall(r"`([^`]+)`", words)}
+    found = re.findall(r"^\| (`.+`) \| (the job's|the node's|nobody's) \|", part, re.MULTILINE)
+    named = {word: fault for words, fault in found for word in re.findall(r"`([^`]+)`", words)}
     whose = {Fault.JOB: "the job's", Fault.NODE: "the node's", Fault.NOBODY: "nobody's"}
     assert named == {word: whose[fault] for word, fault in FAULTS.items()}
 

@@ -162,7 +162,7 @@ class Paper:
     """The end of a connection that keeps what is written."""
 
     def __init__(self) -> None:
-        self.said: list[FromHead] = []
+        self.sent: list[FromHead] = []
         self.transport = self
 
     def get_write_buffer_size(self) -> int:
@@ -171,7 +171,7 @@ class Paper:
     def write(self, data: bytes) -> None:
         while data:
             end = HEADER + int.from_bytes(data[:HEADER], "big")
-            self.said.append(msgspec.msgpack.decode(data[HEADER:end], type=FromHead))
+            self.sent.append(msgspec.msgpack.decode(data[HEADER:end], type=FromHead))
             data = data[end:]
 
     def is_closing(self) -> bool:
@@ -202,9 +202,9 @@ class LinkedWorld(World):
 
     def received(self, node: str) -> list[str]:
         """Return the names of what a node has heard since it was asked last."""
-        said = [type(message).__name__ for message in self.papers[node].said]
-        self.papers[node].said.clear()
-        return said
+        found = [type(message).__name__ for message in self.papers[node].sent]
+        self.papers[node].sent.clear()
+        return found
 
 
 def test_a_job_is_opened_before_it_runs_and_closed_when_it_is_over() -> None:
@@ -241,9 +241,9 @@ def test_new_tasks_and_limits_of_a_running_job_reach_its_nodes_before_they_matte
     world = LinkedWorld(2)
     job = world.submit(TRUE, minimum=2, maximum=2)
     spec = JobSpec(tasks=(TRUE, TRUE), run_time=Seconds(60.0))
-    world.papers["node1"].said.clear()
+    world.papers["node1"].sent.clear()
     world.do(ModifyJob(by=ROOT, job=job, spec=spec, fields=("tasks", "run_time")))
-    opened, run = world.papers["node1"].said[0], world.papers["node1"].said[-1]
+    opened, run = world.papers["node1"].sent[0], world.papers["node1"].sent[-1]
     assert isinstance(opened, OpenJob)
     assert isinstance(run, Run)
     assert (opened.deadline, run.task) == (Instant(world.clock.now() + 60), 2)
@@ -253,9 +253,9 @@ def test_a_stop_names_the_attempt_that_runs_and_passes_force_on() -> None:
     world = LinkedWorld(1)
     job = world.submit(TRUE)
     world.end(job, 1, kind="lost")
-    world.papers["node1"].said.clear()
+    world.papers["node1"].sent.clear()
     world.do(StopJob(by=ROOT, job=job, outcome="canceled", force=True))
-    assert world.papers["node1"].said == [Stop(job=job, attempts=((1, 1, 2),), force=True)]
+    assert world.papers["node1"].sent == [Stop(job=job, attempts=((1, 1, 2),), force=True)]
 
 
 def test_a_given_up_node_is_forgotten_by_the_jobs_that_were_open_there() -> None:

@@ -36,10 +36,10 @@ class Scene:
         self.place = run.tasks[0].live[1].placement
         self.first, self.target = (node for node, _ in self.place)
         (self.foreign,) = set(NODES) - {self.first, self.target}
-        self.said: list[tuple[str, FromHead]] = []
+        self.sent: list[tuple[str, FromHead]] = []
 
         def send(node: str, message: FromHead) -> None:
-            self.said.append((node, message))
+            self.sent.append((node, message))
 
         self.relay = Relay(send, Sessions(send))
 
@@ -49,15 +49,15 @@ class Scene:
 
     def receive(self, node: str, message: Launching) -> list[tuple[str, FromHead]]:
         """Let the relay hear a node; return what it says."""
-        self.said.clear()
+        self.sent.clear()
         self.relay.pass_on(node, message, self.world.cluster)
-        return list(self.said)
+        return list(self.sent)
 
     def end(self) -> None:
         before = self.world.engine.number
         self.world.end(self.job, 1)
         events: list[Event] = [event for _, event in self.world.journal.replay(before)]
-        self.said.clear()
+        self.sent.clear()
         self.relay.end_what_is_over(events, self.world.cluster)
 
 
@@ -67,8 +67,8 @@ def launch(route: Route) -> Launch:
 
 def test_a_launch_reaches_its_target_with_the_place_of_the_task() -> None:
     scene = Scene()
-    (said,) = scene.receive(scene.first, launch(scene.route()))
-    assert said == (scene.target, Launch(scene.route(), "hostname", "/", {}, placement=scene.place))
+    (found,) = scene.receive(scene.first, launch(scene.route()))
+    assert found == (scene.target, Launch(scene.route(), "hostname", "/", {}, placement=scene.place))
 
 
 def test_pieces_pass_only_between_the_first_node_and_the_target_in_every_small_world() -> None:
@@ -105,8 +105,8 @@ def test_no_node_launches_for_the_task_of_another() -> None:
         (scene.foreign, scene.first),
         (scene.target, scene.target),
     ):
-        said = scene.receive(node, launch(scene.route(first=first)))
-        assert [(to, message.kind) for to, message in said if isinstance(message, LaunchData)] == [
+        found = scene.receive(node, launch(scene.route(first=first)))
+        assert [(to, message.kind) for to, message in found if isinstance(message, LaunchData)] == [
             (node, "failed")
         ]
 
@@ -115,18 +115,18 @@ def test_the_end_of_a_task_ends_what_it_launched_where_it_did_and_once() -> None
     scene = Scene()
     scene.receive(scene.first, launch(scene.route()))
     scene.end()
-    assert scene.said == [(scene.target, KillLaunches(scene.job, 1, 1, 1))]
-    scene.said.clear()
+    assert scene.sent == [(scene.target, KillLaunches(scene.job, 1, 1, 1))]
+    scene.sent.clear()
     scene.relay.end_what_is_over(
         (InstancesEnded(at=scene.world.clock.now(), job=scene.job, ended=()),), scene.world.cluster
     )
-    assert scene.said == []
+    assert scene.sent == []
 
 
 def test_what_a_node_launched_for_tasks_that_are_over_is_ended_when_it_says_hello() -> None:
     scene = Scene()
     live, over = ReportedAttempt(scene.job, 1, 1, 1, True), ReportedAttempt(scene.job, 1, 1, 7, True)
     scene.relay.greeted(scene.target, (live, over), scene.world.cluster)
-    assert scene.said == [(scene.target, KillLaunches(scene.job, 1, 1, 7))]
+    assert scene.sent == [(scene.target, KillLaunches(scene.job, 1, 1, 7))]
     scene.end()  # a head that has just started knows of it by now
-    assert scene.said == [(scene.target, KillLaunches(scene.job, 1, 1, 1))]
+    assert scene.sent == [(scene.target, KillLaunches(scene.job, 1, 1, 1))]

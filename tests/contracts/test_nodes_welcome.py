@@ -127,8 +127,8 @@ def test_nodes_of_before_and_of_the_heads_machine_are_not_told_again(tmp_path: P
 
     async def story(head: Head, connected: Connect) -> None:
         old, local, new = await connected("old", OLDEST), await connected("local"), await connected("new")
-        said, _ = await old.welcome()
-        assert not {"heads", "term"} & said.keys()
+        found, _ = await old.welcome()
+        assert not {"heads", "term"} & found.keys()
         await local.welcome()
         await new.welcome()
         head.links.welcome_again()

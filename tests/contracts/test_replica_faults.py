@@ -35,15 +35,15 @@ def followed(tmp_path: Path, history: History) -> Replica:
 
 def word_of_tomorrow(event: bytes) -> bytes:
     """Return an event with a field that only a later version knows."""
-    said = msgspec.msgpack.decode(event)
-    return msgspec.msgpack.encode({**said, "of_tomorrow": 1})
+    output = msgspec.msgpack.decode(event)
+    return msgspec.msgpack.encode({**output, "of_tomorrow": 1})
 
 
 def job_of_tomorrow(event: bytes) -> bytes:
     """Return an event whose description has such a field; it is not decoded before the job is looked at."""
-    said = msgspec.msgpack.decode(event)
-    spec = msgspec.msgpack.decode(said["spec"])
-    return msgspec.msgpack.encode({**said, "spec": msgspec.msgpack.encode({**spec, "of_tomorrow": 1})})
+    output = msgspec.msgpack.decode(event)
+    spec = msgspec.msgpack.decode(output["spec"])
+    return msgspec.msgpack.encode({**output, "spec": msgspec.msgpack.encode({**spec, "of_tomorrow": 1})})
 
 
 @pytest.mark.parametrize("newer", [word_of_tomorrow, job_of_tomorrow, lambda _: b"", lambda _: b"\xc1"])

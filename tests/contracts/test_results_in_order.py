@@ -81,10 +81,11 @@ def test_what_leaves_a_job_idle_is_reported_at_once_and_with_all_that_waits(
 
 
 @pytest.mark.parametrize(
-    ("soon", "waits", "told"), [(True, "COALESCE", 0), (True, "CLOSED_AFTER", 1), (False, "CLOSED_AFTER", 0)]
+    ("soon", "waits", "expected"),
+    [(True, "COALESCE", 0), (True, "CLOSED_AFTER", 1), (False, "CLOSED_AFTER", 0)],
 )
 def test_that_a_job_is_closed_is_told_soon_where_the_head_waits_for_it(
-    monkeypatch: pytest.MonkeyPatch, waits: str, told: int, *, soon: bool
+    monkeypatch: pytest.MonkeyPatch, waits: str, expected: int, *, soon: bool
 ) -> None:
     monkeypatch.setattr(f"headnode.apps.agent.results.{waits}", 3600.0)
 
@@ -94,8 +95,8 @@ def test_that_a_job_is_closed_is_told_soon_where_the_head_waits_for_it(
         results.head_is_here()
         results.closed(JobId(7), soon=soon)
         await asyncio.sleep(0)
-        if told:
+        if expected:
             await head.hears(1)
         return len(head.received)
 
-    assert asyncio.run(scene()) == told
+    assert asyncio.run(scene()) == expected

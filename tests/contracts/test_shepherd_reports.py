@@ -96,16 +96,16 @@ def test_the_agent_hears_what_the_journal_has(scene: Scene) -> None:
     scene.reports.report({})
     data = scene.agent.recv(65536)
     assert int.from_bytes(data[:4], "big") == len(data) - 4
-    word, told = json.loads(data[4:])
+    word, found = json.loads(data[4:])
     written = read(scene.journal)
     assert written is not None
-    assert (word, told) == ("ended", json.loads(json.dumps(list(written.ended.values()))))
+    assert (word, found) == ("ended", json.loads(json.dumps(list(written.ended.values()))))
     assert list(written.ended.values()) == [ended(1), ended(2)]
 
 
 def test_every_measured_value_of_an_attempt_is_in_its_record() -> None:
     attempt = ShepherdAttempt((1, 1, 1), "", TaskProgram(["true"], {}, "", "", "", "", ""), None)
     attempt.used = ResourceUsage(*range(1, len(ResourceUsage._fields) + 1))
-    said = ended_record(1, attempt, "").outcome.usage
+    found = ended_record(1, attempt, "").outcome.usage
     measured_while_it_runs = {"peak_memory": 0, "average_memory": 0}
-    assert said._asdict() == attempt.used._asdict() | measured_while_it_runs
+    assert found._asdict() == attempt.used._asdict() | measured_while_it_runs

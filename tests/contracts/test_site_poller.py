@@ -35,9 +35,9 @@ def site(tmp_path: Path) -> Iterator[Sites]:
             name="s", system=ResourceSystem.SLURM, mark="0a1b2c3d", programs=str(tmp_path),
             poll=Seconds(poll), overlay=True,
         )  # fmt: skip
-        told: queue.Queue[SiteSnapshot] = queue.Queue()
-        made.append(SitePoller(resource, told.put))
-        return told
+        found: queue.Queue[SiteSnapshot] = queue.Queue()
+        made.append(SitePoller(resource, found.put))
+        return found
 
     yield begin
     for each in made:
@@ -59,48 +59,48 @@ ROW = (
 
 
 def test_what_it_says_is_reported(site: Sites) -> None:
-    told = site(rows(ROW.replace("{id}", "7").replace("{name}", "fit"))).get(timeout=TIMEOUT)
-    assert [(job.id, job.user, job.name) for job in told.jobs] == [("7", "ada", "fit")]
-    assert told.problem == ""
+    found = site(rows(ROW.replace("{id}", "7").replace("{name}", "fit"))).get(timeout=TIMEOUT)
+    assert [(job.id, job.user, job.name) for job in found.jobs] == [("7", "ada", "fit")]
+    assert found.problem == ""
 
 
 def test_a_huge_queue_is_cut(site: Sites) -> None:
     many = "for (n = 1; n <= 100000; n++) " + ROW.replace("{id}", "n").replace("{name}", "x" * 60)
-    told = site(rows(many)).get(timeout=TIMEOUT)
-    assert len(told.jobs) == MAX_JOBS
-    assert told.left_out == 100_000 - MAX_JOBS
+    found = site(rows(many)).get(timeout=TIMEOUT)
+    assert len(found.jobs) == MAX_JOBS
+    assert found.left_out == 100_000 - MAX_JOBS
 
 
 def test_an_answer_without_end_is_none(site: Sites) -> None:
-    told = site("exec yes").get(timeout=TIMEOUT)
-    assert told.jobs == ()
-    assert told.problem.startswith("squeue:")
+    found = site("exec yes").get(timeout=TIMEOUT)
+    assert found.jobs == ()
+    assert found.problem.startswith("squeue:")
 
 
 def test_a_command_that_hangs_is_killed(site: Sites, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(site_poller, "MAX_COMMAND", 1.0)
-    told = site("exec sleep 600").get(timeout=TIMEOUT)
-    assert "no answer in time" in told.problem
-    assert told.poll_time < TIMEOUT
+    found = site("exec sleep 600").get(timeout=TIMEOUT)
+    assert "no answer in time" in found.problem
+    assert found.poll_time < TIMEOUT
 
 
 def test_what_was_known_stays_while_it_does_not_answer(site: Sites, tmp_path: Path) -> None:
     one = rows(ROW.replace("{id}", "7").replace("{name}", "fit"))
-    told = site(f"[ -e {tmp_path}/away ] && {{ echo 'error: away' >&2; exit 1; }}\n{one}", poll=0.2)
-    first = told.get(timeout=TIMEOUT)
+    message = site(f"[ -e {tmp_path}/away ] && {{ echo 'error: away' >&2; exit 1; }}\n{one}", poll=0.2)
+    first = message.get(timeout=TIMEOUT)
     (tmp_path / "away").touch()
-    later = told.get(timeout=TIMEOUT)
+    later = message.get(timeout=TIMEOUT)
     while not later.problem:
-        later = told.get(timeout=TIMEOUT)
+        later = message.get(timeout=TIMEOUT)
     assert (later.jobs, later.problem) == (first.jobs, "squeue: error: away")
     assert later.at >= first.at
 
 
 def test_one_poll_serves_all_and_a_site_that_fails_is_asked_less(site: Sites, tmp_path: Path) -> None:
-    told = site("exit 1", poll=0.2)
+    found = site("exit 1", poll=0.2)
     began = time.monotonic()
     for _ in range(4):
-        told.get(timeout=TIMEOUT)
+        found.get(timeout=TIMEOUT)
     assert time.monotonic() - began > 0.2 * (2 + 4 + 8)
     asked = (tmp_path / "asked").read_text().split()
     assert asked.count("squeue") == 4
@@ -110,10 +110,10 @@ def test_one_poll_serves_all_and_a_site_that_fails_is_asked_less(site: Sites, tm
 def test_a_slow_site_rests_five_times_as_long(
     site: Sites,
 ) -> None:
-    told = site("sleep 0.3", poll=0.01)
-    told.get(timeout=TIMEOUT)
+    found = site("sleep 0.3", poll=0.01)
+    found.get(timeout=TIMEOUT)
     began = time.monotonic()
-    told.get(timeout=TIMEOUT)
+    found.get(timeout=TIMEOUT)
     assert time.monotonic() - began > 5 * 0.3
 
 

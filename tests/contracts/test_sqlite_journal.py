@@ -66,8 +66,8 @@ def commits(log: bytes) -> list[tuple[int, int]]:
     (salts,) = struct.unpack_from(">Q", log, 16)
     found, begin = [], 32
     for at in range(32, len(log), 24 + page_size):
-        pages, said = struct.unpack_from(">IQ", log, at + 4)
-        if said == salts and pages:
+        pages, shown = struct.unpack_from(">IQ", log, at + 4)
+        if shown == salts and pages:
             found.append((begin, at + 24 + page_size))
             begin = at + 24 + page_size
     return found
@@ -176,7 +176,7 @@ def everything_in(
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("damage", "text"),
     [
         ("update events set body = zeroblob(length(body)) where number = 3", "event 3 has changed"),
         ("delete from events where number = 1", "event 1 is missing"),
@@ -185,7 +185,7 @@ def everything_in(
         ("update events set number = 1000 where number = 60", "event 60 is missing"),
     ],
 )
-def test_events_that_are_missing_or_changed_are_named(path: Path, damage: str, said: str) -> None:
+def test_events_that_are_missing_or_changed_are_named(path: Path, damage: str, text: str) -> None:
     journal = SqliteJournal(path)
     journal.append(of_batches(BATCHES))
     journal.keep_snapshot(60, b"state")
@@ -193,7 +193,7 @@ def test_events_that_are_missing_or_changed_are_named(path: Path, damage: str, s
     with sqlite3.connect(path) as database:
         database.execute(damage)
     database.close()
-    assert said in refused(path, "journal-damaged")
+    assert text in refused(path, "journal-damaged")
 
 
 def test_a_snapshot_that_does_not_read_gives_way_to_the_one_before(path: Path) -> None:

@@ -62,7 +62,11 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
 
 
 def transfer(
-    told: HeadAnswer, job: int = 1, user: str = "ada", hosts: tuple[str, ...] = ("a.example",), **bounds: int
+    expected: HeadAnswer,
+    job: int = 1,
+    user: str = "ada",
+    hosts: tuple[str, ...] = ("a.example",),
+    **bounds: int,
 ) -> ForeignTransfer:
     order = {"base": "/base", "marker": "m", "scratch": "files"}
     files = [{"url": f"https://{host}/x"} for host in hosts]
@@ -75,18 +79,18 @@ def transfer(
         state="/state",
         **most,
     )
-    news = TransferCallbacks(told.progress.append, told.waits, told.over)
+    news = TransferCallbacks(expected.progress.append, expected.waits, expected.over)
     account = CommandUser(user, None, None, "/")
     return ForeignTransfer(AttemptPlace(job, 1, 1, 1), account, "in", staged, news)
 
 
 def test_it_is_told_how_far_a_process_is_and_how_it_went(program: Program) -> None:
     program("""echo '["moved", 1, 2, 30, 40, "a.example"]'; echo '["done", 1.5, 40, 0.0, 0]'""")
-    told = HeadAnswer()
-    TransferQueue().begin(transfer(told))
-    result = told.result()
+    found = HeadAnswer()
+    TransferQueue().begin(transfer(found))
+    result = found.result()
     assert (result.kind, result.usage) == ("done", (1.5, 40, 0.0, 0))
-    assert told.progress[0][2:] == (1, 2, 30, 40, "a.example")
+    assert found.progress[0][2:] == (1, 2, 30, 40, "a.example")
 
 
 @pytest.mark.parametrize(
@@ -109,25 +113,28 @@ def test_a_liar_in_place_of_the_process_harms_its_own_task_only(
 ) -> None:
     monkeypatch.setattr(staging_processes, "MAX_DEATHS", 0)
     program(lie)
-    told = HeadAnswer()
-    TransferQueue().begin(transfer(told))
-    result = told.result()
+    shown = HeadAnswer()
+    TransferQueue().begin(transfer(shown))
+    result = shown.result()
     assert len(result.message) <= staging_processes.MAX_WORDS
-    for said in (*told.progress, result):  # the head believes what reads as it is declared, and nothing else
-        assert msgspec.msgpack.decode(msgspec.msgpack.encode(said), type=type(said)) == said
-    for said in told.progress:
-        assert all(0 <= number < 1 << 54 for number in said[2:6])
+    for found in (
+        *shown.progress,
+        result,
+    ):  # the head believes what reads as it is declared, and nothing else
+        assert msgspec.msgpack.decode(msgspec.msgpack.encode(found), type=type(found)) == found
+    for found in shown.progress:
+        assert all(0 <= number < 1 << 54 for number in found[2:6])
     assert all(0 <= number < 1 << 54 for number in result.usage)
 
 
 def test_a_liar_who_has_it_tried_later_gives_a_reason_that_can_be_told(program: Program) -> None:
     program("""echo '["later", "\\ud800"]'; exec sleep 1000""")
-    told, transfers = HeadAnswer(), TransferQueue()
-    running = transfer(told)
+    found, transfers = HeadAnswer(), TransferQueue()
+    running = transfer(found)
     transfers.begin(running)
-    assert told.reason() == "?"
+    assert found.reason() == "?"
     transfers.stop(running)
-    assert told.result().kind == "stopped"
+    assert found.result().kind == "stopped"
 
 
 def test_a_process_that_dies_is_started_again_and_not_for_ever(
@@ -135,12 +142,12 @@ def test_a_process_that_dies_is_started_again_and_not_for_ever(
 ) -> None:
     monkeypatch.setattr(staging_processes, "MAX_DEATHS", 2)
     program(f"echo started >> {tmp_path}/log; kill -9 $$")
-    told, transfers = HeadAnswer(), TransferQueue()
-    transfers.begin(transfer(told))
-    while not told.results:
+    found, transfers = HeadAnswer(), TransferQueue()
+    transfers.begin(transfer(found))
+    while not found.results:
         transfers.fill()
-        told._over.wait(0.05)
-    assert told.result().message == "the process that transfers its files died 3 times"
+        found._over.wait(0.05)
+    assert found.result().message == "the process that transfers its files died 3 times"
     assert (tmp_path / "log").read_text() == "started\n" * 3
 
 

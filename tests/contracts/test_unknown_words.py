@@ -70,7 +70,7 @@ def journal_of_a_newer_head(path: Path, event: bytes | None, snapshot: bytes | N
 
 
 @pytest.mark.parametrize(
-    ("event", "snapshot", "said"),
+    ("event", "snapshot", "texts"),
     [
         (unknown_event(), None, ["event 2 ", "JobTeleported"]),
         (unknown_field_of_an_event(), None, ["event 2 ", "teleported"]),
@@ -84,7 +84,7 @@ def journal_of_a_newer_head(path: Path, event: bytes | None, snapshot: bytes | N
     ids=["event", "field of an event", "field of a snapshot", "field of a record"],
 )
 def test_a_head_names_what_it_does_not_know_and_the_version_needed_and_writes_nothing(
-    tmp_path: Path, event: bytes | None, snapshot: bytes | None, said: list[str]
+    tmp_path: Path, event: bytes | None, snapshot: bytes | None, texts: list[str]
 ) -> None:
     path = tmp_path / "journal.db"
     before = journal_of_a_newer_head(path, event, snapshot)
@@ -95,7 +95,7 @@ def test_a_head_names_what_it_does_not_know_and_the_version_needed_and_writes_no
     finally:
         journal.close()
     assert refused.value.code == "journal-unknown"
-    assert [word in refused.value.what for word in [*said, f"Headnode {__version__}"]] == [True] * 3
+    assert [word in refused.value.what for word in [*texts, f"Headnode {__version__}"]] == [True] * 3
     assert f"start Headnode {NEWER}" in refused.value.fix
     assert path.read_bytes() == before
 
@@ -306,11 +306,11 @@ def test_an_agent_does_nothing_about_a_message_that_it_does_not_know_and_says_so
     with caplog.at_level(logging.WARNING):
         asyncio.run(run())
     assert speaker.obeyed == []
-    told = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
-    assert len(told) == 1
-    assert f"Headnode {__version__}" in told[0]
+    found = [record.getMessage() for record in caplog.records if "does not know" in record.getMessage()]
+    assert len(found) == 1
+    assert f"Headnode {__version__}" in found[0]
     assert received[0] == {"type": "NotUnderstood", "message": received[0]["message"]}
-    assert received[0]["message"] in told[0]
+    assert received[0]["message"] in found[0]
 
 
 @pytest.mark.parametrize("path", [("facts",), (), ("live", 0)], ids=["facts", "hello", "attempt"])

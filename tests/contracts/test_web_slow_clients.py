@@ -63,11 +63,11 @@ def short_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_server, "WEB_BODY_TIME", Short)
 
 
-@pytest.mark.parametrize("said", [b"", b"GET", b"GET / HTTP/1.1\r\nHost: x\r\n"])
-def test_a_request_whose_headers_do_not_end_loses_its_connection(said: bytes) -> None:
+@pytest.mark.parametrize("text", [b"", b"GET", b"GET / HTTP/1.1\r\nHost: x\r\n"])
+def test_a_request_whose_headers_do_not_end_loses_its_connection(text: bytes) -> None:
     async def scene(port: int) -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        writer.write(said)
+        writer.write(text)
         with suppress(ConnectionResetError):
             assert await reader.read() == b""
         writer.close()

@@ -32,10 +32,10 @@ def test_what_needs_no_shell_gets_the_words_that_a_shell_would_give_it(text: str
     words = argv_of(command)
     if words[0] == SHELL:
         return
-    told = subprocess.run(
+    result = subprocess.run(
         [SHELL, "-c", f"w() {{ printf '%s\\0' \"$@\"; }}; {command}"], capture_output=True, check=True
     )
-    assert "".join(f"{word}\0" for word in words[1:]) == told.stdout.decode() or words == ("w",)
+    assert "".join(f"{word}\0" for word in words[1:]) == result.stdout.decode() or words == ("w",)
 
 
 def test_the_signal_that_ends_a_program_is_its_own_whatever_its_arguments_are() -> None:

@@ -32,9 +32,9 @@ CLASSES = {
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: kind.__name__)
 def test_each_error_says_its_class_and_the_exit_status_follows_from_it(kind: type[HeadnodeError]) -> None:
-    told = kind(code="c", what="it failed", fix="do so", path=("tasks", 1)).as_fields()
-    assert (told["class"], told["exit_status"]) == CLASSES[kind]
-    assert (told["code"], told["what"], told["fix"], told["path"]) == (
+    answer = kind(code="c", what="it failed", fix="do so", path=("tasks", 1)).as_fields()
+    assert (answer["class"], answer["exit_status"]) == CLASSES[kind]
+    assert (answer["code"], answer["what"], answer["fix"], answer["path"]) == (
         "c",
         "it failed",
         "do so",
@@ -57,10 +57,10 @@ def test_every_class_is_that_of_one_error() -> None:
     "kind", [BadRequest, NotAllowed, NotFound, WrongState], ids=lambda kind: kind.__name__
 )
 def test_a_client_raises_a_refusal_as_the_error_that_it_was(kind: type[Refused]) -> None:
-    told = kind(code="c", what="it failed", path=("terms", "runtime")).as_fields()
-    again = refusal_in(told)
+    found = kind(code="c", what="it failed", path=("terms", "runtime")).as_fields()
+    again = refusal_in(found)
     assert type(again) is kind
-    assert again.as_fields() == told
+    assert again.as_fields() == found
 
 
 READERS = {"match", "fullmatch", "search", "finditer", "findall", "split", "partition", "startswith", "index"}

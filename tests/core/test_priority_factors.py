@@ -46,7 +46,7 @@ def test_no_text_fails_but_with_an_error_that_names_the_parameter_and_a_way(text
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("fairshare=1", "'fairshare' is not one of fair-share, age, size"),
         ("age=1,age=2", "'age' is there twice"),
@@ -57,14 +57,14 @@ def test_no_text_fails_but_with_an_error_that_names_the_parameter_and_a_way(text
         ("fair-share=²", "'fair-share' is '²'"),
     ],
 )
-def test_a_wrong_weight_is_named(text: str, told: str) -> None:
+def test_a_wrong_weight_is_named(text: str, message: str) -> None:
     with pytest.raises(BadRequest, match="PriorityWeights is not understood") as wrong:
         read_weights(text)
-    assert told in wrong.value.what
+    assert message in wrong.value.what
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("ann", "'ann' has no name"),
         (":3", "':3' has no name"),
@@ -75,10 +75,10 @@ def test_a_wrong_weight_is_named(text: str, told: str) -> None:
         ("a\x07b:1", r"'a\x07b' cannot be a name"),
     ],
 )
-def test_a_wrong_share_is_named(text: str, told: str) -> None:
+def test_a_wrong_share_is_named(text: str, message: str) -> None:
     with pytest.raises(BadRequest, match="UserShares is not understood") as wrong:
         read_shares(text, USER_SHARES)
-    assert told in wrong.value.what
+    assert message in wrong.value.what
 
 
 def test_only_so_many_users_have_shares_of_their_own() -> None:

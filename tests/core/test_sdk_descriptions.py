@@ -85,7 +85,7 @@ def test_fields_with_their_defaults_are_not_sent() -> None:
 
 
 def test_an_answer_of_a_newer_head_is_understood() -> None:
-    said = {"version": "9", "cluster": "c", "pid": 1, "state_directory": "/s", "new": [1]}
-    assert typed_answer(said, PingAnswer) == PingAnswer("9", "c", 1, "/s")
+    found = {"version": "9", "cluster": "c", "pid": 1, "state_directory": "/s", "new": [1]}
+    assert typed_answer(found, PingAnswer) == PingAnswer("9", "c", 1, "/s")
     with pytest.raises(Unavailable, match="other-version"):
         typed_answer(json.loads('{"version": 9}'), PingAnswer)

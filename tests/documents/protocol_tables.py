@@ -139,8 +139,8 @@ def _shown_answer(verb: Verb[Any, Any]) -> str:
 def _key(answer: Structure, field: types.Field) -> str:
     name = f"`{field.encode_name}`" if field.required else f"`[{field.encode_name}]`"
     kind = _type(field.type)
-    told = [kind if "[" in kind else "", comment_of(answer, field.name)]
-    return ": ".join(filter(None, (name, ", ".join(filter(None, told)))))
+    found = [kind if "[" in kind else "", comment_of(answer, field.name)]
+    return ": ".join(filter(None, (name, ", ".join(filter(None, found)))))
 
 
 def _object(each: Structure) -> str:

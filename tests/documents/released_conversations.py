@@ -49,7 +49,7 @@ class Recorder:
 
     def __init__(self, listens: Path, server: Path, names: tuple[str, str]) -> None:
         self._server, self._names = server, names
-        self.said: list[tuple[int, str, bytes]] = []
+        self.frames: list[tuple[int, str, bytes]] = []
         self._door = socket.socket(socket.AF_UNIX)
         self._door.bind(str(listens))
         listens.chmod(0o666)
@@ -72,7 +72,7 @@ class Recorder:
         with suppress(OSError):
             while data := one.recv(1 << 16):
                 with self._lock:
-                    self.said += [(number, name, frame) for frame in decoder.feed(data)]
+                    self.frames += [(number, name, frame) for frame in decoder.feed(data)]
                 other.sendall(data)
             other.shutdown(socket.SHUT_WR)
 
@@ -82,7 +82,7 @@ class Recorder:
 
     def write(self, path: Path) -> None:
         """Write what was said: the connection, who, and the frame; as JSON, or in hexadecimal digits."""
-        lines = [f"{number} {name} {_text(frame)}\n" for number, name, frame in self.said]
+        lines = [f"{number} {name} {_text(frame)}\n" for number, name, frame in self.frames]
         path.write_text("".join(lines))
 
 
@@ -138,10 +138,10 @@ def noted_agent(log: str, *words: str) -> int:
     return agent_main(words)
 
 
-def hn(door: Path, *words: str, said: str = "") -> None:
+def hn(door: Path, *words: str, text: str = "") -> None:
     """Ask the head as a user does."""
     command = [sys.executable, "-m", "headnode.apps.cli", "--state", f"{door}/", *words]
-    subprocess.run(command, input=said, text=True, check=False, capture_output=True, cwd="/", timeout=60)
+    subprocess.run(command, input=text, text=True, check=False, capture_output=True, cwd="/", timeout=60)
 
 
 _LOOKS = (
@@ -164,7 +164,7 @@ def live(head: RealHead, door: Path, jobs: Path) -> None:
     hn(door, *submit, "--emailaddress", "ada@example.org", "--notifyoncompletion", "echo", "out")
     hn(door, *submit, "-n", "4-4", "for each in n1 n2; do $HEADNODE_LAUNCH $each echo at $each; done")
     hn(door, *submit, "--parametric", "1-3", "--runtime", "60", "exit", "*")
-    hn(door, "job", "shell", "--", "cat; exit 3", said="through\n")
+    hn(door, "job", "shell", "--", "cat; exit 3", text="through\n")
     hn(door, "run", "echo", "everywhere")
     for words in _LOOKS:
         hn(door, *words.split())

@@ -92,14 +92,14 @@ def _rules() -> str:
     """Return the rules by which jobs advance: the first sentence of each."""
     lines = [f"\n## What follows for a job\n{_RULES_NOTE}"]
     for state, rules in RULES.items():
-        said = [f"{number}. {(rule.__doc__ or '').strip()}" for number, rule in enumerate(rules, 1)]
-        lines.append(f"`{state}`:\n\n" + "\n".join(said) + "\n")
+        found = [f"{number}. {(rule.__doc__ or '').strip()}" for number, rule in enumerate(rules, 1)]
+        lines.append(f"`{state}`:\n\n" + "\n".join(found) + "\n")
     return "\n".join(lines)
 
 
 def _words(states: type[StrEnum]) -> str:
-    said = [f"`{state}` {STATE_NAMES[state]}" for state in states if state in STATE_NAMES]
-    return f"The states are shown as: {', '.join(said)}.\n"
+    found = [f"`{state}` {STATE_NAMES[state]}" for state in states if state in STATE_NAMES]
+    return f"The states are shown as: {', '.join(found)}.\n"
 
 
 def _diagram(arrows: Rows) -> str:

@@ -189,15 +189,15 @@ def _run(kernel: Path, first: Path) -> int:
         "local,path=/,mount_tag=hostroot,security_model=none,readonly=on,multidevs=remap",
         *("-append", "console=ttyS0 quiet panic=-1"),
     ]
-    said = b""
+    shown = b""
     with subprocess.Popen(
         ["timeout", str(TIMEOUT), *command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE
     ) as guest:
         assert guest.stdout is not None
         while more := os.read(guest.stdout.fileno(), 4096):  # dots come one by one
             os.write(sys.stdout.fileno(), more)
-            said = (said + more)[-4096:]
-    found = re.findall(rb"the guest ends with (\d+)", said)
+            shown = (shown + more)[-4096:]
+    found = re.findall(rb"the guest ends with (\d+)", shown)
     return int(found[-1]) if found else 1
 
 

@@ -246,15 +246,15 @@ class Head:
         """Wait for a result and return it; there must be only one story about it."""
         key = (task, instance, attempt)
         self.until(lambda: key in self.results)
-        told = self.results[key]
-        assert all(each == told[0] for each in told), told
-        return told[0]
+        found = self.results[key]
+        assert all(each == found[0] for each in found), found
+        return found[0]
 
     def suspend(self, number: int, job: JobId = JOB) -> None:
         """Let a job stand still, and wait until it does."""
-        said = self.suspended.count(number)
+        found = self.suspended.count(number)
         self.send(Suspend(job, number))
-        self.until(lambda: self.suspended.count(number) > said)
+        self.until(lambda: self.suspended.count(number) > found)
 
     def close_job(self, job: JobId = JOB) -> None:
         before = len(self.closed)

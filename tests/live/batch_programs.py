@@ -50,7 +50,7 @@ class Programs:
             timeout=TIMEOUT,
         )
 
-    def said(self, command: str, where: Path) -> str:
+    def output(self, command: str, where: Path) -> str:
         """Return what a command line prints that succeeds."""
         done = self.run(command, where)
         assert done.returncode == 0, f"{command}: {done.returncode}\n{done.stdout}{done.stderr}"
@@ -78,7 +78,7 @@ def emptied_fixture(programs: str, end: str, listed: str) -> Callable[..., Itera
         commands: Programs = request.getfixturevalue(programs)
         yield
         commands.run(end, tmp_path)
-        commands.head.until(lambda: not commands.said(listed, tmp_path))
+        commands.head.until(lambda: not commands.output(listed, tmp_path))
 
     return nothing_is_left
 

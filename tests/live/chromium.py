@@ -74,7 +74,7 @@ def window(
     page = context.new_page()
     troubles: list[str] = []
     page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.on("console", lambda said: troubles.append(said.text) if said.type == "error" else None)
+    page.on("console", lambda expected: troubles.append(expected.text) if expected.type == "error" else None)
     try:
         page.goto(gateway.control("login")["address"])
         yield page
@@ -145,11 +145,11 @@ def tab_to(page: Any, name: str, most: int = 120) -> None:
     """Press the tabulator until the element of a name has the focus."""
     for _ in range(most):
         page.keyboard.press("Tab")
-        said = page.locator("html").evaluate(  # unlike that of a page, it gives up after 30 seconds
+        found = page.locator("html").evaluate(  # unlike that of a page, it gives up after 30 seconds
             "() => { const at = document.activeElement, own = at.labels && at.labels[0], said ="
             " at.getAttribute('aria-label') || (own && own.textContent) || at.textContent;"
             " return (said || '').trim() }"
         )
-        if said == name:
+        if found == name:
             return
     raise AssertionError(f"no element {name!r} is reached by the keyboard")

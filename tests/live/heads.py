@@ -170,8 +170,8 @@ def processes(*words: bytes) -> Iterator[int]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit() and int(folder.name) != os.getpid():
             try:
-                said = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+                found = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
             except OSError:
                 continue
-            if all(word in said for word in words):
+            if all(word in found for word in words):
                 yield int(folder.name)

@@ -46,8 +46,8 @@ class LyingStandby:
     def join(self, head: RealHead, directory: Path, name: str = "liar") -> None:
         """Become a standby of a head."""
         directory.mkdir()
-        told = asyncio.run(_join(head.ask("invite_standby")["invitation"], directory, name, self.place))
-        assert set(told.authority) == {"authority.key", "authority.pem", "head.key", "head.pem"}
+        answer = asyncio.run(_join(head.ask("invite_standby")["invitation"], directory, name, self.place))
+        assert set(answer.authority) == {"authority.key", "authority.pem", "head.key", "head.pem"}
 
     def close(self) -> None:
         """Listen no more."""

@@ -105,12 +105,12 @@ def fake_provider() -> Iterator[FakeProvider]:
             body = self.rfile.read(int(self.headers["Content-Length"])).decode()
             self._answer(*provider.token(_first(body)))
 
-        def _answer(self, status: int, told: Any) -> None:
+        def _answer(self, status: int, expected: Any) -> None:
             self.send_response(status)
             if status == 303:
-                self.send_header("Location", told)
+                self.send_header("Location", expected)
             self.end_headers()
-            self.wfile.write(b"" if status == 303 else json.dumps(told).encode())
+            self.wfile.write(b"" if status == 303 else json.dumps(expected).encode())
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

@@ -27,17 +27,21 @@ def head(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealHead]:
 def slurm(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
     programs = Programs(head, tmp_path_factory.mktemp("slurm"), "--only", "slurm")
     for options in ("-A chem", "-A bio", ""):
-        programs.said(f"sbatch --wait {options} -n 2 --wrap 'sleep 0.2'", programs.folder)
+        programs.output(f"sbatch --wait {options} -n 2 --wrap 'sleep 0.2'", programs.folder)
     return programs
 
 
 def test_a_project_is_an_account_once_a_job_or_a_limit_names_it(slurm: Programs, tmp_path: Path) -> None:
-    assert slurm.said("sacctmgr -nP show account format=account", tmp_path).split() == ["bio", "chem", "idle"]
-    said = slurm.said(
+    assert slurm.output("sacctmgr -nP show account format=account", tmp_path).split() == [
+        "bio",
+        "chem",
+        "idle",
+    ]
+    output = slurm.output(
         "sacctmgr -nP show assoc format=cluster,account,user,grpjobs,grptres,grpsubmit", tmp_path
     )
-    cluster = slurm.said("scontrol show config | sed -n 's/^ClusterName *= *//p'", tmp_path)
-    assert said.splitlines() == [
+    cluster = slurm.output("scontrol show config | sed -n 's/^ClusterName *= *//p'", tmp_path)
+    assert output.splitlines() == [
         f"{cluster}|bio||||",
         f"{cluster}|bio|root|||",
         f"{cluster}|chem||||",
@@ -46,12 +50,14 @@ def test_a_project_is_an_account_once_a_job_or_a_limit_names_it(slurm: Programs,
         f"{cluster}|idle|root|||",
     ]
     minutes = "format=grptresmins,grptresrunmins,maxtresmins"
-    assert slurm.said(f"sacctmgr -nP show assoc account=idle {minutes}", tmp_path).splitlines() == [
+    assert slurm.output(f"sacctmgr -nP show assoc account=idle {minutes}", tmp_path).splitlines() == [
         "cpu=600,gres/gpu=60|gres/gpu=40|gres/gpu=20",
         "||",
     ]
-    assert slurm.said("sacctmgr -nP show assoc account=chem user=root format=account", tmp_path) == "chem"
-    assert slurm.said("sacctmgr -nP show qos format=name,maxjobspu,maxsubmitpu", tmp_path) == "Default|10|99"
+    assert slurm.output("sacctmgr -nP show assoc account=chem user=root format=account", tmp_path) == "chem"
+    assert (
+        slurm.output("sacctmgr -nP show qos format=name,maxjobspu,maxsubmitpu", tmp_path) == "Default|10|99"
+    )
 
 
 @pytest.mark.parametrize(
@@ -59,12 +65,12 @@ def test_a_project_is_an_account_once_a_job_or_a_limit_names_it(slurm: Programs,
     ['sacctmgr -n -s list user "root" format=account%256', "sshare -U --format Account%256 --noheader"],
 )
 def test_tools_find_the_accounts_of_a_user(slurm: Programs, tmp_path: Path, command: str) -> None:
-    assert slurm.said(command, tmp_path).split() == ["bio", "chem", "idle"]
+    assert slurm.output(command, tmp_path).split() == ["bio", "chem", "idle"]
 
 
 def test_sshare_has_what_was_used_below_its_account(slurm: Programs, tmp_path: Path) -> None:
-    said = slurm.said("sshare -aPn -o account,user,normshares,effectvusage,fairshare", tmp_path)
-    rows = [line.split("|") for line in said.splitlines()]
+    output = slurm.output("sshare -aPn -o account,user,normshares,effectvusage,fairshare", tmp_path)
+    rows = [line.split("|") for line in output.splitlines()]
     assert [(account, user) for account, user, *_ in rows] == [
         ("root", ""), (" root", "root"), (" bio", ""), ("  bio", "root"), (" chem", ""), ("  chem", "root"),
         (" idle", ""), ("  idle", "root"),
@@ -78,20 +84,20 @@ def test_sshare_and_sprio_have_the_shares_and_the_weighted_factors(slurm: Progra
     weights = {"PriorityWeights": "fair-share=1000,age=50", "ProjectShares": "chem:3;bio:1"}
     slurm.head.ask("set_parameters", values=weights)
     try:
-        held = [slurm.said("sbatch --parsable -A bio -n 2 --wrap 'sleep 99'", tmp_path) for _ in range(3)]
-        rows = slurm.said("sshare -aPn -A bio,chem -o account,rawshares,normshares", tmp_path).splitlines()
+        held = [slurm.output("sbatch --parsable -A bio -n 2 --wrap 'sleep 99'", tmp_path) for _ in range(3)]
+        rows = slurm.output("sshare -aPn -A bio,chem -o account,rawshares,normshares", tmp_path).splitlines()
         assert [row for row in rows if not row.startswith("  ")] == [" bio|1|1.000000", " chem|3|0.750000"]
-        shares = slurm.said("sacctmgr -nP show assoc account=chem format=user,share", tmp_path)
+        shares = slurm.output("sacctmgr -nP show assoc account=chem format=user,share", tmp_path)
         assert shares.splitlines() == ["|3", "root|1"]
-        lines = slurm.said("sprio -w", tmp_path).splitlines()
+        lines = slurm.output("sprio -w", tmp_path).splitlines()
         assert lines[0].split() == ["JOBID", "PARTITION", "PRIORITY", "SITE", "AGE", "FAIRSHARE"]
         assert lines[1].split() == ["Weights", "50", "1000"]
-        (waits,) = (line.split() for line in slurm.said(f"sprio -h -j {held[-1]}", tmp_path).splitlines())
+        (waits,) = (line.split() for line in slurm.output(f"sprio -h -j {held[-1]}", tmp_path).splitlines())
         assert waits[0] == held[-1]
         assert 0 < int(waits[-1]) <= 1000
-        (share,) = slurm.said(f"sprio -h -n -o %f -j {held[-1]}", tmp_path).split()
+        (share,) = slurm.output(f"sprio -h -n -o %f -j {held[-1]}", tmp_path).split()
         assert float(share) == pytest.approx(int(waits[-1]) / 1000, abs=0.01)
-        slurm.said(f"scancel {' '.join(held)}", tmp_path)
+        slurm.output(f"scancel {' '.join(held)}", tmp_path)
     finally:
         slurm.head.ask("set_parameters", values=dict.fromkeys(weights))
 
@@ -116,7 +122,7 @@ def test_what_changes_something_is_refused_with_the_command_that_does_it(
 
 def test_sreport_has_what_users_and_accounts_have_held(slurm: Programs, tmp_path: Path) -> None:
     period = "start=now-1hour end=now+1hour"
-    by_account = slurm.said(
+    by_account = slurm.output(
         f"sreport -nPt seconds cluster AccountUtilizationByUser {period} format=account,login,used", tmp_path
     )
     rows = [line.split("|") for line in by_account.splitlines()]
@@ -127,14 +133,14 @@ def test_sreport_has_what_users_and_accounts_have_held(slurm: Programs, tmp_path
     [chem] = [job for job in jobs if job["project"] == "chem" and job["started"]]
     assert abs(seconds["chem", "root"] - chem["processors"] * (chem["ended"] - chem["started"])) < 1.0
     top = f"sreport -nP -t seconds user top {period} format=login,account"
-    assert sorted(slurm.said(top, tmp_path).splitlines()) == ["root|bio", "root|chem", "root|root"]
-    assert slurm.said(f"{top} group", tmp_path) == "root|root,bio,chem"
-    assert slurm.said(f"{top} group users=nobody", tmp_path) == ""
-    assert slurm.said("sreport -nP us top start=2020-01-01 end=2020-02-01", tmp_path) == ""
+    assert sorted(slurm.output(top, tmp_path).splitlines()) == ["root|bio", "root|chem", "root|root"]
+    assert slurm.output(f"{top} group", tmp_path) == "root|root,bio,chem"
+    assert slurm.output(f"{top} group users=nobody", tmp_path) == ""
+    assert slurm.output("sreport -nP us top start=2020-01-01 end=2020-02-01", tmp_path) == ""
 
 
 def test_sreport_says_what_it_has_and_what_not(slurm: Programs, tmp_path: Path) -> None:
-    heading = slurm.said("sreport cluster accountu start=2026-11-01 end=2026-11-02", tmp_path).splitlines()
+    heading = slurm.output("sreport cluster accountu start=2026-11-01 end=2026-11-02", tmp_path).splitlines()
     assert heading[1:3] == [
         "Cluster/Account/User Utilization 2026-11-01T00:00:00 - 2026-11-01T23:59:59 (86400 secs)",
         "Usage reported in CPU Minutes",
@@ -148,4 +154,4 @@ def test_sreport_says_what_it_has_and_what_not(slurm: Programs, tmp_path: Path) 
         "user top start=2026-02-01 end=2026-01-01": "Start time must be before end time",
         "user top format=nosuch": "Unknown field 'nosuch'",
     }.items():
-        assert what in slurm.said(f"sreport {wrong} 2>&1; true", tmp_path), wrong
+        assert what in slurm.output(f"sreport {wrong} 2>&1; true", tmp_path), wrong

@@ -396,7 +396,7 @@ def test_a_full_disk_under_the_journal_loses_no_exit_code_and_starts_nothing(sce
         os.kill(scene.shepherd(), signal.SIGKILL)
         scene.start()
         assert scene.head.hellos[-1].live == ()
-        assert {each.kind for told in scene.head.results.values() for each in told} <= {
+        assert {each.kind for found in scene.head.results.values() for each in found} <= {
             "exited",
             "not-started",
         }

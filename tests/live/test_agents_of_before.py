@@ -24,8 +24,8 @@ def answer_to_hello(head: RealHead, protocol: int) -> object:
     async def connected() -> object:
         reader, writer = await asyncio.open_unix_connection(str(head.state / "nodes.sock"))
         try:
-            said = {"type": "Hello", "protocol": protocol, "facts": FACTS_OF_BEFORE}
-            writer.write(frame(msgspec.msgpack.encode(said)))
+            found = {"type": "Hello", "protocol": protocol, "facts": FACTS_OF_BEFORE}
+            writer.write(frame(msgspec.msgpack.encode(found)))
             data = await read_frame(reader, MAX_MESSAGE)
             assert data is not None
             return _decoder.decode(data)
@@ -58,8 +58,8 @@ def test_an_agent_of_before_is_not_told_of_the_signal_of_a_job_and_sends_none(tm
     async def opened(head: RealHead) -> OpenJob:
         reader, writer = await asyncio.open_unix_connection(str(head.state / "nodes.sock"))
         try:
-            said = {"type": "Hello", "protocol": OLDEST, "facts": {"name": "old", "processors": 1}}
-            writer.write(frame(msgspec.msgpack.encode(said)))
+            found = {"type": "Hello", "protocol": OLDEST, "facts": {"name": "old", "processors": 1}}
+            writer.write(frame(msgspec.msgpack.encode(found)))
             terms = {"runtime": "1h", "signal": "USR1@60"}
             job = await asyncio.to_thread(head.submit, "sleep 60", terms=terms)
             while (data := await read_frame(reader, MAX_MESSAGE)) is not None:

@@ -131,20 +131,20 @@ def transcript() -> list[tuple[str, str]]:
     page = (Path(__file__).parents[2] / "docs" / "administrators.md").read_text()
     block = page.partition("## Backups")[2].partition("```console\n")[2].partition("```")[0]
     steps = [step.partition("\n") for step in block.removeprefix("$ ").split("\n$ ")]
-    return [(command, said.rstrip("\n")) for command, _, said in steps]
+    return [(command, found.rstrip("\n")) for command, _, found in steps]
 
 
 @pytest.mark.parametrize(
-    ("kept", "told"), [("192.0.2.7", "192.0.2.7:5817"), ("[2001:db8::7]:99", "[2001:db8::7]:99")]
+    ("kept", "text"), [("192.0.2.7", "192.0.2.7:5817"), ("[2001:db8::7]:99", "[2001:db8::7]:99")]
 )
 def test_the_address_that_nodes_connect_to_is_reported_with_its_port(
-    tmp_path: Path, kept: str, told: str
+    tmp_path: Path, kept: str, text: str
 ) -> None:
     with real_head(tmp_path, nodes=0) as head:
         (head.state / "listen").write_text(kept)
         assert hn("backup", str(tmp_path / "backup"), state=head.state).returncode == 0
     restored = hn("restore", str(tmp_path / "backup"), state=tmp_path / "elsewhere")
-    assert f"Nodes of other machines connect to {told}. If this machine has another" in restored.stdout
+    assert f"Nodes of other machines connect to {text}. If this machine has another" in restored.stdout
 
 
 def test_a_restore_without_an_address_for_the_nodes_of_other_machines_says_so(
@@ -177,14 +177,14 @@ def test_the_restore_of_the_administrators_page_brings_two_nodes_back(
             assert node.join(invitation).returncode == 0
             node.start()
         assert hn("job", "submit", "--hold", "later", "--", "true", state=state).returncode == 0
-        for command, said in transcript():
+        for command, found in transcript():
             typed = command
             for shown, place in places.items():
-                typed, said = typed.replace(shown, str(place)), said.replace(shown, str(place))
+                typed, found = typed.replace(shown, str(place)), found.replace(shown, str(place))
             done = typed_in_a_shell(typed, state)
             assert done.returncode == 0, f"{typed}: {done.stderr}"
-            if said:
-                assert without_figures(done.stdout) == without_figures(said)
+            if found:
+                assert without_figures(done.stdout) == without_figures(found)
             client.close()
         wait_until(lambda: [node["state"] for node in client.ask("nodes")["nodes"]] == ["Ready", "Ready"])
     finally:

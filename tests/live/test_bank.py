@@ -78,7 +78,7 @@ def settled(head: RealHead, bank: AnyBank, timeout: float = 60.0) -> None:
     while left := [job["id"] for job in head.ask("jobs")["jobs"] if view(head, job["id"])["bank"]["due"]]:
         assert time.monotonic() < deadline, (left, head.log())
         time.sleep(0.1)
-    charges = bank.told("Charge")
+    charges = bank.requests("Charge")
     assert {len(each) for each in charges.values()} == {1}, charges
     assert bank.amount("physics") == 100_000 - sum(map(sum, charges.values()))
 
@@ -95,15 +95,15 @@ def test_a_job_is_quoted_reserved_and_charged_for_what_it_used(
     head.until(lambda: time.monotonic() > runs + 2)
     go_on.touch()
     head.wait(job)
-    head.until(lambda: bank.told("Charge"))
-    (charged,) = bank.told("Charge")[named(job)]
+    head.until(lambda: bank.requests("Charge"))
+    (charged,) = bank.requests("Charge")[named(job)]
     assert 2 <= charged <= 2 * (time.monotonic() - began + 1)
     assert bank.reserved() == {}
     assert bank.amount("physics") == 100_000 - charged
     head.until(lambda: view(head, job)["bank"]["charged"] == float(charged))
     shown = screen(view(head, job))
     assert (shown["Account"], shown["Reserved"], shown["Charged"]) == ("physics", "1200", str(charged))
-    assert [*bank.told("Quote")] == [*bank.told("Reserve")] == [named(job)]
+    assert [*bank.requests("Quote")] == [*bank.requests("Reserve")] == [named(job)]
     assert "Charged" in str(head.ask("job_history", job=job))
 
 
@@ -112,7 +112,7 @@ def test_a_job_that_its_project_cannot_pay_is_refused_at_submission(head: RealHe
         submitted(head, "true", "poor")
     with pytest.raises(NotAllowed, match="has none"):
         submitted(head, "true", runtime="infinite")
-    assert bank.told("Reserve") == {}
+    assert bank.requests("Reserve") == {}
 
 
 def test_a_job_is_held_with_the_reason_when_the_bank_does_not_reserve(head: RealHead, bank: AnyBank) -> None:
@@ -133,7 +133,7 @@ def test_jobs_wait_for_a_bank_that_is_away_and_are_charged_once(head: RealHead, 
     )
     bank.start()
     head.wait(job)
-    head.until(lambda: named(job) in bank.told("Charge"))
+    head.until(lambda: named(job) in bank.requests("Charge"))
     settled(head, bank)
 
 
@@ -145,8 +145,8 @@ def test_jobs_go_on_without_a_bank_and_are_charged_later(head: RealHead, bank: A
     head.until(lambda: "cannot be reached" in view(head, job)["bank"]["due"])
     bank.start()
     settled(head, bank)
-    assert [*bank.told("Charge")] == [named(job)]
-    assert bank.told("Reserve") == {}
+    assert [*bank.requests("Charge")] == [named(job)]
+    assert bank.requests("Reserve") == {}
 
 
 def test_a_lost_answer_charges_nothing_twice(head: RealHead, bank: AnyBank) -> None:
@@ -154,11 +154,11 @@ def test_a_lost_answer_charges_nothing_twice(head: RealHead, bank: AnyBank) -> N
     head.wait_for(job, "Running")
     bank.misbehave(mute=1)
     head.wait(job)
-    head.until(lambda: bank.told("Charge"))
+    head.until(lambda: bank.requests("Charge"))
     head.until(lambda: view(head, job)["bank"]["due"].startswith("charge: "))
     bank.misbehave()
     settled(head, bank)
-    assert bank.told("Query") == {named(job): [1]}
+    assert bank.requests("Query") == {named(job): [1]}
 
 
 LIES = {
@@ -189,7 +189,7 @@ def test_a_bank_that_lies_of_a_charge_is_asked_again(head: RealHead, bank: AnyBa
     head.wait_for(job, "Running")
     bank.misbehave(lies={"<Amount>": "<Amount>-", "<JobId>": "<JobId>8"})
     head.wait(job)
-    head.until(lambda: bank.told("Query"))
+    head.until(lambda: bank.requests("Query"))
     head.until(lambda: "another job" in view(head, job)["bank"]["due"])
     assert view(head, job)["bank"]["charged"] is None
     bank.misbehave()
@@ -226,11 +226,11 @@ def test_a_job_that_is_canceled_while_the_bank_reserves_leaves_no_reservation(
     head.wait_for(job, "Running")
     bank.misbehave(slow=bank.look)
     other = submitted(head, "sleep 60")
-    head.until(lambda: named(other) in bank.told("Reserve"))
+    head.until(lambda: named(other) in bank.requests("Reserve"))
     head.ask("cancel_job", job=other)
     bank.misbehave()
     head.until(lambda: named(other) not in bank.reserved())
-    assert named(other) not in bank.told("Charge")
+    assert named(other) not in bank.requests("Charge")
 
 
 def test_a_reservation_of_which_the_head_has_no_answer_is_released(head: RealHead, bank: AnyBank) -> None:
@@ -245,7 +245,7 @@ def test_a_reservation_of_which_the_head_has_no_answer_is_released(head: RealHea
     head.ask("cancel_job", job=job)
     bank.start()
     head.until(lambda: bank.reserved() == {})
-    assert bank.told("Charge") == {}
+    assert bank.requests("Charge") == {}
 
 
 def test_each_run_is_charged_by_itself_and_all_are_refunded(head: RealHead, bank: AnyBank) -> None:
@@ -253,21 +253,21 @@ def test_each_run_is_charged_by_itself_and_all_are_refunded(head: RealHead, bank
         "sleep 1; false", terms={"runtime": "0:10", "projectname": "physics"}, rerunnable="true"
     )
     head.wait(job)
-    head.until(lambda: named(job) in bank.told("Charge"))
+    head.until(lambda: named(job) in bank.requests("Charge"))
     head.ask("requeue_job", job=job)
     head.wait(job)
     settled(head, bank)
-    charged = bank.told("Charge")
+    charged = bank.requests("Charge")
     assert charged.keys() == {named(job), named(job, 2)}
     assert view(head, job)["bank"]["charged"] == sum(map(sum, charged.values()))
     bank.misbehave(mute=0.7)
     asked = head.ask("refund_job", job=job)
     assert asked["amount"] == sum(map(sum, charged.values()))
-    head.until(lambda: len(bank.told("Refund")) == 2)
+    head.until(lambda: len(bank.requests("Refund")) == 2)
     bank.misbehave()
     head.until(lambda: view(head, job)["bank"]["charged"] == 0)
     assert bank.amount("physics") == 100_000
-    assert {len(each) for each in bank.told("Refund").values()} == {1}
+    assert {len(each) for each in bank.requests("Refund").values()} == {1}
     with pytest.raises(WrongState):
         head.ask("refund_job", job=job)
 
@@ -278,19 +278,19 @@ def test_two_clusters_with_jobs_of_the_same_number_have_one_bank(bank: AnyBank) 
         started=Instant(1.7e9), ended=Instant(1.7e9 + 100),
     )  # fmt: skip
 
-    def told(machine: str, action: BankAction, *, first: bool = True) -> tuple[str, int]:
+    def reported(machine: str, action: BankAction, *, first: bool = True) -> tuple[str, int]:
         key, server = str(bank.key_file), f"127.0.0.1:{bank.port}"
         reply = ask_bank(BankOrder(1, server, key, "headnode", machine, action, run, first))
         return reply.outcome, reply.amount // MILLION
 
     for machine in ("n1", "n2"):
-        assert told(machine, "reserve") == ("done", 100)
+        assert reported(machine, "reserve") == ("done", 100)
     assert sorted(bank.reserved().values()) == [100, 100]
     for machine in ("n1", "n2"):
-        assert told(machine, "charge") == told(machine, "charge", first=False) == ("done", 100)
+        assert reported(machine, "charge") == reported(machine, "charge", first=False) == ("done", 100)
     assert (bank.reserved(), bank.amount("physics")) == ({}, 99_800)
     for machine in ("n1", "n2"):
-        assert told(machine, "refund") == ("done", 100)
+        assert reported(machine, "refund") == ("done", 100)
     assert bank.amount("physics") == 100_000
 
 
@@ -300,7 +300,7 @@ def test_a_job_that_a_lost_node_ends_is_not_charged(head: RealHead, bank: AnyBan
     node = head.ask("nodes")["nodes"][0]["name"]
     head.ask("drain_node", node=node, force=True)
     head.until(lambda: bank.reserved() == {})
-    assert bank.told("Charge") == {}
+    assert bank.requests("Charge") == {}
     head.ask("cancel_job", job=job)
 
 
@@ -336,8 +336,8 @@ def test_no_charge_is_lost_or_doubled_by_kills_and_lost_answers(head: RealHead, 
     bank.misbehave()
     settled(head, bank, timeout=120)
     runs = {named(job, run) for job in jobs for run in range(1, view(head, job)["starts"] + 1)}
-    assert bank.told("Charge").keys() <= runs
-    assert {named(job, view(head, job)["starts"]) for job in jobs} <= bank.told("Charge").keys()
+    assert bank.requests("Charge").keys() <= runs
+    assert {named(job, view(head, job)["starts"]) for job in jobs} <= bank.requests("Charge").keys()
     assert bank.reserved() == {}
 
 

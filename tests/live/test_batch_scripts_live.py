@@ -35,11 +35,11 @@ def test_a_script_of_slurm_runs_as_sbatch_would_run_it(head: RealHead, tmp_path:
         "echo to errors >&2\n"
     )
     hn(head, tmp_path, "job", "submit", "--wait", "train.sbatch", "one two", "*")
-    said = (tmp_path / "out-train.txt").read_text().splitlines()
-    assert said[0].startswith("one two *")
-    assert said[0].endswith(f"{tmp_path} 2 1 {tmp_path} hello")
-    assert ".train.sbatch" in said[0]
-    assert said[1] == "to errors"
+    output = (tmp_path / "out-train.txt").read_text().splitlines()
+    assert output[0].startswith("one two *")
+    assert output[0].endswith(f"{tmp_path} 2 1 {tmp_path} hello")
+    assert ".train.sbatch" in output[0]
+    assert output[1] == "to errors"
 
 
 def test_a_script_that_changes_after_its_submission_runs_as_it_was(head: RealHead, tmp_path: Path) -> None:

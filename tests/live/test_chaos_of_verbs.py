@@ -66,8 +66,8 @@ def let_all_end(adversary: Adversary) -> None:
         except Unavailable:
             continue
         if time.monotonic() > deadline:
-            told = [adversary.head.ask("explain_job", job=job) for job in left[:3]]
-            raise AssertionError(f"jobs {left} are stuck: {told}\n{adversary.head.log()}")
+            answer = [adversary.head.ask("explain_job", job=job) for job in left[:3]]
+            raise AssertionError(f"jobs {left} are stuck: {answer}\n{adversary.head.log()}")
         time.sleep(0.05)
 
 
@@ -90,9 +90,9 @@ def check_that_nothing_is_left(head: RealHead, adversary: Adversary) -> None:
 def check_what_is_shown(head: RealHead, witness: Witness) -> None:
     """What people see of every job and task is what happened last."""
     last = {name[:3]: witness.handed[name].end for name in sorted(witness.handed)}
-    for job, told in witness.jobs.items():
-        assert head.ask("job", job=job)["job"]["state"].lower() == told.over, f"job {job}"
-        for number in range(1, len(told.spec.tasks) + 1):
+    for job, found in witness.jobs.items():
+        assert head.ask("job", job=job)["job"]["state"].lower() == found.over, f"job {job}"
+        for number in range(1, len(found.spec.tasks) + 1):
             master = head.task(job, number)
             shown = head.ask("tasks", job=job, expand=number)["tasks"] if "instances" in master else [master]
             for task in shown:

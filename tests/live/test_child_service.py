@@ -43,14 +43,14 @@ def with_service(folder: Path, story: Callable[[ChildService[str]], Awaitable[No
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), *sys.path])}
     program = ChildProgram("child_of_test", environment=environment)
 
-    async def told() -> None:
+    async def reported() -> None:
         service = ChildService(program, read, 1000)
         try:
             await story(service)
         finally:
             await service.end()
 
-    asyncio.run(asyncio.wait_for(told(), 60.0))
+    asyncio.run(asyncio.wait_for(reported(), 60.0))
 
 
 def test_each_question_gets_its_own_answer_in_whatever_order_they_come(tmp_path: Path) -> None:

@@ -173,8 +173,8 @@ def test_a_head_of_a_lower_term_is_not_used(head: RealHead, login: HeadLogin) ->
     error = failed(at(login, there, term=3))
     assert error.code == "old-head"
     assert "its term is 0, and you have used the head of term 3" in error.what
-    said = [there, 7, "", "no address", "x:1"]
-    greeting = {"ok": True, "user": "u", "cluster": "c", "term": 4, "standbys": said}
+    found = [there, 7, "", "no address", "x:1"]
+    greeting = {"ok": True, "user": "u", "cluster": "c", "term": 4, "standbys": found}
     with spoken(head, greeting) as new:
         client = Client(at(login, there, new, term=3))
         with contextlib.suppress(HeadnodeError):  # it answers nothing more
@@ -197,8 +197,8 @@ def test_the_refusal_of_a_head_is_not_taken_for_its_absence(head: RealHead, logi
 
 
 def test_of_many_addresses_a_few_are_remembered() -> None:
-    said = [f"h{number}:1" for number in range(1000)]
-    assert others_of(said, ("old:1",), "h0:1") == (*said[1:MAX_HEADS], "old:1")
+    found = [f"h{number}:1" for number in range(1000)]
+    assert others_of(found, ("old:1",), "h0:1") == (*found[1:MAX_HEADS], "old:1")
     assert others_of(None, ("old:1", "x" * 400), "h:1") == ("old:1",)
 
 

@@ -100,8 +100,8 @@ def test_a_login_that_cannot_be_kept_leaves_no_file(tmp_path: Path) -> None:
 def test_after_a_login_commands_work_as_on_the_head(head: RealHead, tmp_path: Path) -> None:
     home = tmp_path / "elsewhere"
     home.mkdir()
-    said = hn(home, "login", given=f"hn login {offered(head)}\n")
-    assert said.returncode == 0, said.stderr
+    result = hn(home, "login", given=f"hn login {offered(head)}\n")
+    assert result.returncode == 0, result.stderr
     name = read_invitation(offered(head)).host
     there = ("--scheduler", name)
     job = head.ask("jobs")["total"] + 1

@@ -113,8 +113,8 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 @pytest.mark.parametrize("offset", [DAY, -DAY], ids=["forward", "back"])
 @pytest.mark.parametrize("side", ["head", "node"])
 def test_a_day_that_jumps_costs_no_task_and_runs_none_twice(scene: Scene, side: str, offset: int) -> None:
-    told, end = scene.directory / "told", scene.directory / "end"
-    command = f"echo $HEADNODE_TASK >> {told}; while [ ! -e {end} ]; do sleep 0.05; done; exit 3"
+    found, end = scene.directory / "told", scene.directory / "end"
+    command = f"echo $HEADNODE_TASK >> {found}; while [ ! -e {end} ]; do sleep 0.05; done; exit 3"
     lasting = scene.head.submit(command, rerunnable="true")
     limited = [limited_to(scene, limit, end) for limit in ("3s", "1h")]
     for job in (lasting, *limited):
@@ -122,7 +122,7 @@ def test_a_day_that_jumps_costs_no_task_and_runs_none_twice(scene: Scene, side: 
     scene.clocks[side].set(offset)
     assert scene.head.wait(scene.head.submit("true"))["state"] == "Finished"
     after = scene.head.ask("nodes")["nodes"]
-    quick = [scene.head.submit(f"echo $HEADNODE_TASK >> {told}") for _ in range(3)]
+    quick = [scene.head.submit(f"echo $HEADNODE_TASK >> {found}") for _ in range(3)]
     assert [scene.head.wait(job)["state"] for job in quick] == ["Finished"] * 3
     _a_few_heartbeats_later(scene)
     assert [node["state"] for node in (*after, *scene.head.ask("nodes")["nodes"])] == ["Ready", "Ready"]
@@ -136,7 +136,7 @@ def test_a_day_that_jumps_costs_no_task_and_runs_none_twice(scene: Scene, side: 
     assert scene.head.wait(limited[1])["state"] == "Finished"
     assert scene.head.wait(lasting)["state"] == "Failed"
     assert scene.head.task(lasting)["exit_code"] == 3
-    assert sorted(told.read_text().split()) == sorted(f"{job}.1.1.1" for job in (lasting, *quick))
+    assert sorted(found.read_text().split()) == sorted(f"{job}.1.1.1" for job in (lasting, *quick))
 
 
 def test_a_head_that_is_asked_nothing_sees_that_its_clock_was_set(scene: Scene) -> None:

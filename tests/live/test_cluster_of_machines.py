@@ -49,7 +49,7 @@ class Work:
         self.cluster, self.tasks = cluster, tasks
         self._end, self._told = directory / "end", directory / "told"
         directory.chmod(0o777)
-        command = SPELL.format(end=self._end, told=self._told)
+        command = SPELL.format(end=self._end, runs=self._told)
         self.job = cluster.submit(*[command] * tasks, rerunnable="true" if rerunnable else "false")
         cluster.until(lambda: self.running() == tasks, f"{tasks} tasks run")
 
@@ -70,7 +70,7 @@ class Work:
         self._end.touch()
         return self.cluster.wait(self.job)
 
-    def told(self) -> list[tuple[str, int]]:
+    def runs(self) -> list[tuple[str, int]]:
         """Return who said that he ran which task."""
         lines = self._told.read_text().split() if self._told.exists() else []
         return [(line.split(".")[0], int(line.split(".")[1])) for line in lines]
@@ -86,8 +86,8 @@ def machine(cluster: Cluster, name: str) -> Machine:
 def test_a_job_runs_on_all_machines_at_once(cluster: Cluster, tmp_path: Path) -> None:
     work = Work(cluster, tmp_path, tasks=8, rerunnable=False)
     assert work.let_go() == "Finished"
-    assert sorted(number for _, number in work.told()) == list(range(1, 9))
-    assert {name for name, _ in work.told()} == set(NAMES)
+    assert sorted(number for _, number in work.runs()) == list(range(1, 9))
+    assert {name for name, _ in work.runs()} == set(NAMES)
 
 
 @needs_machines
@@ -99,7 +99,7 @@ def test_a_machine_without_power_loses_its_tasks_and_others_run_them(
     cluster.wait_for_nodes("Unreachable", "blue")
     cluster.nodes["blue"].boot()
     assert work.let_go() == "Finished"
-    assert sorted(number for _, number in work.told()) == list(range(1, 8))
+    assert sorted(number for _, number in work.runs()) == list(range(1, 8))
 
 
 @needs_machines
@@ -110,7 +110,7 @@ def test_what_may_not_run_twice_fails_with_the_machine_and_says_so(cluster: Clus
     cluster.wait_for_nodes("Unreachable", "green")
     cluster.until(lambda: work.running() == 8 - len(lost), "its tasks are given up")
     assert work.let_go() == "Failed"
-    assert sorted(number for _, number in work.told()) == sorted(set(range(1, 9)) - set(lost))
+    assert sorted(number for _, number in work.runs()) == sorted(set(range(1, 9)) - set(lost))
     message = cluster.ask("task", job=work.job, task=lost[0])["task"]["message"]
     assert "green" in message
     cluster.nodes["green"].boot()
@@ -123,11 +123,11 @@ def test_a_cable_pulled_for_a_moment_costs_nothing(cluster: Cluster, tmp_path: P
     cut = machine(cluster, "red")
     cut.cut()
     (tmp_path / "end").touch()  # its tasks end while nobody hears of it
-    told = tmp_path / "told"
-    cluster.until(lambda: told.exists() and len(told.read_text().split()) == 8, "all tasks have ended")
+    found = tmp_path / "told"
+    cluster.until(lambda: found.exists() and len(found.read_text().split()) == 8, "all tasks have ended")
     cut.heal()
     assert cluster.wait(work.job) == "Finished"
-    assert len(work.told()) == 8
+    assert len(work.runs()) == 8
 
 
 @needs_machines
@@ -144,7 +144,7 @@ def test_a_machine_that_was_cut_off_too_long_is_told_to_stop_what_others_run(
     cluster.wait_for_nodes("Ready", name)
     cluster.until(lambda: not cut.processes(str(tmp_path)), "what it ran is stopped")
     assert work.let_go() == "Finished"
-    assert sorted(number for _, number in work.told()) == list(range(1, 7))
+    assert sorted(number for _, number in work.runs()) == list(range(1, 7))
 
 
 @needs_machines
@@ -154,7 +154,7 @@ def test_a_head_that_dies_finds_everything_as_it_was(cluster: Cluster, tmp_path:
     (tmp_path / "end").touch()
     cluster.start_head()
     assert cluster.wait(work.job) == "Finished"
-    assert sorted(number for _, number in work.told()) == list(range(1, 9))
+    assert sorted(number for _, number in work.runs()) == list(range(1, 9))
 
 
 @needs_machines
@@ -167,7 +167,7 @@ def test_agents_that_die_and_come_back_lose_nothing(cluster: Cluster, tmp_path: 
     for node in cluster.nodes.values():
         node.start_agent()
     assert cluster.wait(work.job) == "Finished"
-    assert sorted(number for _, number in work.told()) == list(range(1, 9))
+    assert sorted(number for _, number in work.runs()) == list(range(1, 9))
 
 
 @needs_machines
@@ -185,8 +185,8 @@ def test_a_shepherd_that_dies_costs_the_tasks_of_one_job_on_one_machine(
     os.kill(shepherds[0], signal.SIGKILL)
     assert first.let_go() == "Finished"
     assert second.let_go() == "Finished"
-    assert {number for _, number in first.told()} == {1, 2, 3, 4}
-    assert sorted(number for _, number in second.told()) == [1, 2, 3, 4]
+    assert {number for _, number in first.runs()} == {1, 2, 3, 4}
+    assert sorted(number for _, number in second.runs()) == [1, 2, 3, 4]
 
 
 @needs_machines
@@ -212,6 +212,6 @@ def test_nodes_that_share_a_machine_make_a_cluster_too(tmp_path: Path) -> None:
         cluster.nodes["red"].power_off()
         cluster.wait_for_nodes("Unreachable", "red")
         assert work.let_go() == "Finished"
-        assert sorted(number for _, number in work.told()) == [1, 2, 3]
+        assert sorted(number for _, number in work.runs()) == [1, 2, 3]
         cluster.nodes["red"].boot()
         cluster.wait_for_nodes("Ready")

@@ -85,14 +85,14 @@ def test_nextflow_submits_sees_and_removes_a_job(head: RealHead, tmp_path: Path,
     body = f"mkfifo {tmp_path}/never; echo $$ > {began}.part; mv {began}.part {began}; cat {tmp_path}/never\n"
     script = f"#!/bin/bash\n{known.lines.format(folder=tmp_path)}{body}"
     (tmp_path / ".command.run").write_text(script)
-    found = re.search(known.submitted, programs.said(known.submit, tmp_path), re.MULTILINE)
+    found = re.search(known.submitted, programs.output(known.submit, tmp_path), re.MULTILINE)
     assert found is not None
-    programs.said(f"until [ -e {began} ]; do read -t 0.05 < <(:) || :; done", tmp_path)
+    programs.output(f"until [ -e {began} ]; do read -t 0.05 < <(:) || :; done", tmp_path)
     pattern = known.state.format(id=re.escape(found[1]))
-    listed = re.search(pattern, programs.said(known.states.format(), tmp_path), re.MULTILINE)
+    listed = re.search(pattern, programs.output(known.states.format(), tmp_path), re.MULTILINE)
     assert listed is not None
     assert listed[1] == known.running
-    programs.said(known.remove.format(id=found[1]), tmp_path)
+    programs.output(known.remove.format(id=found[1]), tmp_path)
     number = re.sub(r"\D.*", "", found[1])
     programs.run(f"hn job wait {number}", tmp_path)
-    assert "Canceled" in programs.said(f"hn job view {number}", tmp_path)
+    assert "Canceled" in programs.output(f"hn job view {number}", tmp_path)

@@ -32,7 +32,7 @@ SUMMARY NONE
 def test_a_file_says_which_columns_are_printed(condor: Programs, tmp_path: Path) -> None:
     (tmp_path / "q.cpf").write_text(QUEUE_FORMAT)
     cluster = submitted(condor, tmp_path, f"{SLEEP}hold = true\nqueue 2\n")
-    title, heading, *lines = condor.said("condor_q -pr q.cpf", tmp_path).lstrip("\n").splitlines()
+    title, heading, *lines = condor.output("condor_q -pr q.cpf", tmp_path).lstrip("\n").splitlines()
     assert title.startswith("-- Schedd: ")
     assert heading.split() == ["ID", "OWNER", "SUBMITTED", "ST", "PRI", "NONE", "CMD"]
     (line,) = lines
@@ -41,18 +41,18 @@ def test_a_file_says_which_columns_are_printed(condor: Programs, tmp_path: Path)
     (tmp_path / "bare.cpf").write_text(
         "SELECT BARE LABEL SEPARATOR ': ' FIELDSUFFIX ';'\nClusterId\nJobStatus AS s\n"
     )
-    assert condor.said("condor_q -print-format bare.cpf", tmp_path).splitlines() == (
+    assert condor.output("condor_q -print-format bare.cpf", tmp_path).splitlines() == (
         [f"ClusterId: {cluster};s: 5;"] * 2
     )
-    condor.said(f"condor_rm {cluster}", tmp_path)
+    condor.output(f"condor_rm {cluster}", tmp_path)
     (tmp_path / "h.cpf").write_text("SELECT NOHEADER\nJobStatus PRINTAS JOB_STATUS_RAW\n")
-    assert condor.said(f"condor_history {cluster} -print-format h.cpf", tmp_path).split() == ["Removed"] * 2
+    assert condor.output(f"condor_history {cluster} -print-format h.cpf", tmp_path).split() == ["Removed"] * 2
     (tmp_path / "s.cpf").write_text("SELECT NOHEADER\nCpus AS C\nMemory PRINTAS READABLE_MB\n")
-    assert re.fullmatch(r"4 +[\d.]+ GB", condor.said("condor_status -pr s.cpf", tmp_path))
+    assert re.fullmatch(r"4 +[\d.]+ GB", condor.output("condor_status -pr s.cpf", tmp_path))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "the print format is empty"),
         ("Owner\n", "out of place"),
@@ -66,11 +66,11 @@ def test_a_file_says_which_columns_are_printed(condor: Programs, tmp_path: Path)
     ],
 )
 def test_a_file_of_columns_that_is_not_understood_is_refused(
-    condor: Programs, tmp_path: Path, text: str, said: str
+    condor: Programs, tmp_path: Path, text: str, message: str
 ) -> None:
     cluster = submitted(condor, tmp_path, f"{SLEEP}hold = true\nqueue\n")
     (tmp_path / "q.cpf").write_text(text)
     done = condor.run(f"condor_q {cluster} -pr q.cpf", tmp_path)
-    assert (done.returncode, said in done.stderr) == (1, True), done.stderr
+    assert (done.returncode, message in done.stderr) == (1, True), done.stderr
     missing = condor.run("condor_q -pr nosuchfile", tmp_path)
     assert (missing.returncode, "cannot be read: No such file" in missing.stderr) == (1, True)

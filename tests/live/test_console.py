@@ -450,8 +450,8 @@ def test_a_flow_is_drawn_and_its_tasks_are_added_changed_canceled_and_requeued(
     assert head.task(made)["spec"]["run_time"] == 300.0
     head.ask("cancel_job", job=made)
     press(browser, f"/jobs/{held}/change", only="filled", **{"term-runtime": "1h", "term-project": ""})
-    told = head.ask("job", job=held)["job"]
-    assert (told["run_time"], told["project"]) == (3600.0, "kept")  # an empty field changes nothing
+    answer = head.ask("job", job=held)["job"]
+    assert (answer["run_time"], answer["project"]) == (3600.0, "kept")  # an empty field changes nothing
     head.ask("cancel_job", job=held)
 
 
@@ -466,9 +466,9 @@ def test_a_job_that_failed_says_what_to_change_and_a_press_submits_it_so(
     assert term
     after = press(browser, f"/jobs/{job}/change", again="1", **{"term-runtime": term[1]})
     copy = int(after.url.path.rpartition("/")[2])
-    told = head.ask("job", job=copy)["job"]
+    answer = head.ask("job", job=copy)["job"]
     assert copy != job
-    assert told["run_time"] > 1.0
+    assert answer["run_time"] > 1.0
     head.ask("cancel_job", job=copy)
 
 

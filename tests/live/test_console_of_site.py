@@ -50,12 +50,12 @@ def waiting(head: RealHead, peer: SlurmPeer) -> int:
 
     def is_explained() -> bool:
         try:
-            told = head.ask("explain_job", job=job)
+            answer = head.ask("explain_job", job=job)
             head.ask("site_jobs")  # somebody looks: it is asked more often
         except Unavailable:
             return False
-        site = told["site"] or {}
-        return bool(site.get("ahead") == 1 and (told["expected"] or {}).get("p50"))
+        site = answer["site"] or {}
+        return bool(site.get("ahead") == 1 and (answer["expected"] or {}).get("p50"))
 
     head.until(is_explained)
     return job

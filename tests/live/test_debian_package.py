@@ -22,11 +22,11 @@ pytestmark = [
 
 def _ran(*words: object, **more: str) -> str:
     environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **more}
-    said = subprocess.run(
+    result = subprocess.run(
         [*map(str, words)], env=environment, capture_output=True, text=True, timeout=WAIT, check=False
     )
-    assert said.returncode == 0, said.stdout + said.stderr
-    return said.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 @pytest.fixture(scope="module")
@@ -103,8 +103,8 @@ def test_a_job_runs_on_a_cluster_of_the_package(unpacked: Path, tmp_path: Path) 
     lines = f"""{CLUSTER}
         $hn job submit --wait 'readlink -f /proc/$PPID/exe; echo job %CCP_JOBID%'
     """
-    *_, shepherd, said = _run_inside(unpacked, tmp_path, lines).splitlines()
-    assert (Path(shepherd), said) == (PYTHON.resolve(), "job 1")
+    *_, shepherd, found = _run_inside(unpacked, tmp_path, lines).splitlines()
+    assert (Path(shepherd), found) == (PYTHON.resolve(), "job 1")
 
 
 def test_files_are_staged_with_s3_by_what_the_package_has_of_botocore(unpacked: Path, tmp_path: Path) -> None:

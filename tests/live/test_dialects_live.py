@@ -26,8 +26,8 @@ def submitted(head: RealHead, text: str, directory: Path, suffix: str = "xml") -
     """Submit a job file with hn; return its jobs, in the order of the file."""
     file = directory / f"job.{suffix}"
     file.write_text(text)
-    said = hn(head, "job", "submit", str(file))
-    return [int(number) for number in re.findall(r"[Jj]ob (?:has been submitted. ID: )?(\d+)", said)]
+    result = hn(head, "job", "submit", str(file))
+    return [int(number) for number in re.findall(r"[Jj]ob (?:has been submitted. ID: )?(\d+)", result)]
 
 
 def exported(head: RealHead, job: int, dialect: str) -> str:

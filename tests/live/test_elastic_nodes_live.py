@@ -109,8 +109,8 @@ def test_the_token_of_an_allocation_is_for_its_owner_only(
     with being(NOBODY), pytest.raises(PermissionError):
         secret.read_text()
     number = head.ask("job", job=pool(head)["allocations"][0]["job"])["job"]["resource_jobs"][0]
-    told = peer.run("scontrol", "-d", "show", "job", number) + peer.run("squeue", "-O", "ALL")
-    assert word not in told + peer.run("scontrol", "write", "batch_script", number, "-")
+    found = peer.run("scontrol", "-d", "show", "job", number) + peer.run("squeue", "-O", "ALL")
+    assert word not in found + peer.run("scontrol", "write", "batch_script", number, "-")
     assert not list(processes(word.encode()))  # neither in arguments nor in the environment
     kept = [path for path in head.state.rglob("*") if path.is_file() and "authority" not in path.parts]
     assert not [path for path in kept if word.encode() in path.read_bytes()]

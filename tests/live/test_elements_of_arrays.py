@@ -33,8 +33,8 @@ def test_an_element_of_aftercorr_runs_while_another_of_the_first_array_still_doe
         f"#!/bin/sh\n#SBATCH --array=1-2 --output=/dev/null --dependency=aftercorr:{first}\n"
         f"touch {tmp_path}/ran$SLURM_ARRAY_TASK_ID\n",
     )
-    told = head.ask("explain_job", job=second)["reasons"]
-    assert f"{second}.1.1 waits for the instance of its number in job {first}" in str(told)
+    answer = head.ask("explain_job", job=second)["reasons"]
+    assert f"{second}.1.1 waits for the instance of its number in job {first}" in str(answer)
     (tmp_path / "go2").touch()
     head.until((tmp_path / "ran2").exists)
     assert not (tmp_path / "ran1").exists()
@@ -113,9 +113,9 @@ def test_jobs_wait_for_one_element_for_minutes_or_for_any_job_and_programs_say_s
     assert shown(either) == f"Dependency afternotok:{array}_1(unfulfilled)?afterok:{array}_2(unfulfilled)"
     assert shown(later).startswith("BeginTime")
     assert "delay after the start of its parent" in str(head.ask("explain_job", job=later)["reasons"])
-    told = str(head.ask("explain_job", job=either)["reasons"])
-    assert f"element 2 of job {array} to finish, which is running" in told
-    assert "any of its dependencies is enough" in told
+    answer = str(head.ask("explain_job", job=either)["reasons"])
+    assert f"element 2 of job {array} to finish, which is running" in answer
+    assert "any of its dependencies is enough" in answer
     with closing(Client(str(head.state))) as client:
         update_job(str(later), {"dependency": f"afterok:{child}"}, client)
     assert shown(later) == f"Dependency afterok:{child}(unfulfilled)"

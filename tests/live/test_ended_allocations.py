@@ -58,8 +58,8 @@ def test_a_task_that_is_killed_a_moment_before_its_agent_is_told_to_end_is_lost(
     scene: Scene, number: int
 ) -> None:
     signal_task(scene, running(scene), number)
-    told = end_agent(scene)
-    assert {(each.kind, each.signal) for each in told} == {("lost", None)}
+    found = end_agent(scene)
+    assert {(each.kind, each.signal) for each in found} == {("lost", None)}
 
 
 def test_a_task_whose_shell_saw_its_last_program_killed_is_lost_too(scene: Scene) -> None:

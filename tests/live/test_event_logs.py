@@ -40,7 +40,7 @@ def events(log: Path, cluster: int) -> dict[int, list[str]]:
 
 def submitted(condor: Programs, where: Path, text: str) -> int:
     (where / "job.sub").write_text(text)
-    return int(condor.said("condor_submit -terse job.sub", where).partition(".")[0])
+    return int(condor.output("condor_submit -terse job.sub", where).partition(".")[0])
 
 
 def test_a_log_says_how_each_process_went(condor: Programs, tmp_path: Path) -> None:
@@ -70,17 +70,17 @@ def test_retries_holds_and_removals_are_events(condor: Programs, tmp_path: Path)
     wanted = {0: ["000", "001", "004", "001", "005 return value 1"]}
     condor.head.until(lambda: events(log, again) == wanted)
     held = submitted(condor, tmp_path, f"{PROGRAM}log = all.log\nhold = true\narguments = -c true\nqueue\n")
-    condor.said(f"condor_release {held}", tmp_path)
+    condor.output(f"condor_release {held}", tmp_path)
     condor.head.until(lambda: events(log, held) == {0: ["000", "012", "013", "001", "005 return value 0"]})
     runs = submitted(condor, tmp_path, f"{PROGRAM}log = all.log\narguments = \"-c 'sleep 600'\"\nqueue 3\n")
     condor.head.until(lambda: sum("001" in each for each in events(log, runs).values()) == 2)
-    condor.said(f"condor_rm {runs}", tmp_path)
+    condor.output(f"condor_rm {runs}", tmp_path)
     condor.head.until(lambda: [each[-1] for each in events(log, runs).values()] == ["009"] * 3)
     assert [len(each) for each in events(log, runs).values()] == [3, 3, 2]
     waits = submitted(condor, tmp_path, f"{PROGRAM}log = all.log\nhold = true\nqueue 2\n")
-    condor.said(f"condor_rm {waits}.1", tmp_path)
+    condor.output(f"condor_rm {waits}.1", tmp_path)
     condor.head.until(lambda: events(log, waits).get(1) == ["000", "012", "009"])
-    condor.said(f"condor_rm -reason 'a reason\n...\n005 no' {waits}", tmp_path)
+    condor.output(f"condor_rm -reason 'a reason\n...\n005 no' {waits}", tmp_path)
     condor.head.until(lambda: events(log, waits) == {number: ["000", "012", "009"] for number in (0, 1)})
     assert "\ta reason ... 005 no\n" in log.read_text()
 
@@ -93,7 +93,7 @@ def test_a_process_that_is_held_and_released_alone_has_events_of_its_own(
     cluster = submitted(condor, tmp_path, text)
     for verb in ("hold_task", "release_task"):
         condor.head.ask(verb, job=cluster, task=1, instance=2)
-    condor.said(f"condor_release {cluster}", tmp_path)
+    condor.output(f"condor_release {cluster}", tmp_path)
     log, ran = tmp_path / "one.log", ["013", "001", "005 return value 0"]
     wanted = {0: ["000", "012", *ran], 1: ["000", "012", "012", "013", *ran]}
     condor.head.until(lambda: events(log, cluster) == wanted)
@@ -203,8 +203,8 @@ def test_the_reader_of_htcondor_takes_the_logs(condor: Programs, tmp_path: Path)
     text = f"{PROGRAM}log = x.log\narguments = \"-c 'exit $(Process)'\"\nmax_retries = 1\nqueue 2\n"
     ran = submitted(condor, tmp_path, text)
     gone = submitted(condor, tmp_path, f"{PROGRAM}log = x.log\nhold = true\nqueue\n")
-    condor.said(f"condor_rm {gone}", tmp_path)
-    condor.said("condor_wait x.log", tmp_path)
+    condor.output(f"condor_rm {gone}", tmp_path)
+    condor.output("condor_wait x.log", tmp_path)
     condor.head.until(
         lambda: len(re.findall("^00[59] ", (tmp_path / "x.log").read_text(), re.MULTILINE)) == 3
     )

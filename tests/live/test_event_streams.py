@@ -84,10 +84,10 @@ def test_a_stream_shows_the_past_then_the_present_and_each_event_once(
         head.submit("/bin/true")  # wakes the reader, which then ends
     assert follower.ends() == past + present
     assert follower.numbers() == sorted(set(follower.numbers()))
-    told = [each["type"] for each in follower.events if each.get("subject") == f"jobs/{present[0]}"]
-    assert told[0] == "headnode.job.created"
-    assert told[-1] == "headnode.job.ended"
-    assert "headnode.task.ended" in told
+    found = [each["type"] for each in follower.events if each.get("subject") == f"jobs/{present[0]}"]
+    assert found[0] == "headnode.job.created"
+    assert found[-1] == "headnode.job.ended"
+    assert "headnode.task.ended" in found
 
 
 def test_one_that_comes_back_with_its_last_id_gets_the_rest(head: RealHead, gateway: RealGateway) -> None:
@@ -172,13 +172,13 @@ def test_streams_share_chunks_and_old_clients_get_plain_bytes(head: RealHead, ga
             with Follower(client) as follower:
                 job = end_a_job(head)
                 head.until(lambda: follower.ends() == [job])
-                told = follower.events[0]
+                answer = follower.events[0]
                 end_a_job(head)
             got += _until(old, b"event: job.ended\n")
     body = got.partition(b"\r\n\r\n")[2]
     assert body.startswith(b": headnode\n\nid: ")
     assert b"\r" not in body  # no sizes of chunks
-    assert b"id: %d\nevent: job.created\ndata: " % int(told["id"]) in body
+    assert b"id: %d\nevent: job.created\ndata: " % int(answer["id"]) in body
 
 
 def _until(connection: socket.socket, wanted: bytes) -> bytes:
@@ -197,8 +197,8 @@ def test_a_head_request_for_a_stream_gets_no_body_and_its_connection_goes_on(
     headers = {"Host": "localhost", "Authorization": f"Bearer {gateway.token()}"}
     rest = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
     both = f"HEAD {path} HTTP/1.1\r\n{rest}\r\nGET /api/v1/whoami HTTP/1.1\r\n{rest}Connection: close\r\n\r\n"
-    told = raw_exchange(gateway, [both.encode()])
-    assert told.count(b"HTTP/1.1 200") == 2, told
+    output = raw_exchange(gateway, [both.encode()])
+    assert output.count(b"HTTP/1.1 200") == 2, output
 
 
 def test_a_shared_chunk_is_its_bytes_in_the_form_of_http() -> None:
@@ -210,7 +210,7 @@ def test_a_shared_chunk_is_its_bytes_in_the_form_of_http() -> None:
         reader.send(h11.EndOfMessage())
         reader.receive_data(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n" + chunk.chunk)
         assert isinstance(reader.next_event(), h11.Response)
-        told = b""
+        found = b""
         while isinstance(event := reader.next_event(), h11.Data):
-            told += event.data
-        assert told == body
+            found += event.data
+        assert found == body

@@ -23,10 +23,10 @@ from heads import TIMEOUT, RealHead, real_head
 LIMIT = {"runtime": "1"}
 
 
-def until(told: Callable[[], Any]) -> Any:
+def until(expected: Callable[[], Any]) -> Any:
     """Return what is told as soon as it is something."""
     deadline = time.monotonic() + TIMEOUT
-    while not (found := told()):
+    while not (found := expected()):
         assert time.monotonic() < deadline, "it was not told in time"
         time.sleep(0.02)
     return found
@@ -47,9 +47,9 @@ def test_expected_starts_are_told_kept_and_judged_also_by_the_next_head(tmp_path
         listed = {job["id"]: job["expected"] for job in head.ask("jobs")["jobs"]}
         assert listed[second]["p50"] < listed[second]["promise"]
         assert listed[blocker] is None
-        told = head.ask("job", job=first)["job"]["expected"]
-        assert told["promise"] < made["promise"]
-        assert (told["policy"], told["reason"]) == ("easy", "")
+        answer = head.ask("job", job=first)["job"]["expected"]
+        assert answer["promise"] < made["promise"]
+        assert (answer["policy"], answer["reason"]) == ("easy", "")
         until(lambda: head.task(blocker)["state"] == "Running")
         (tmp_path / "go").touch()
         head.wait(second)

@@ -49,14 +49,14 @@ def node(head: RealHead, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("folder", "options", "said"),
+    ("folder", "options", "text"),
     [
         ("jobs", "nr_inodes=1", "no space left on device"),
         ("output", "ro", "read-only file system"),
     ],
 )
 def test_no_task_fails_where_a_node_cannot_write_its_own_directories_and_the_node_is_drained(
-    head: RealHead, folder: str, options: str, said: str
+    head: RealHead, folder: str, options: str, text: str
 ) -> None:
     bad, _ = names(head)
     with bad_disk(folder_of(head, bad) / folder, options):
@@ -69,7 +69,7 @@ def test_no_task_fails_where_a_node_cannot_write_its_own_directories_and_the_nod
         assert shown["state"] == "Drained"
         (drain,) = shown["drains"]
         assert drain["cause"] == "fault"
-        assert said in drain["reason"].lower()
+        assert text in drain["reason"].lower()
         assert f"hn node resume {bad}" in screen.view(shown)["Drain"]
     head.ask("resume_node", node=bad)
     assert node(head, bad)["state"] == "Ready"

@@ -132,7 +132,7 @@ def test_a_chain_goes_as_far_as_it_is_let_and_is_undone_in_reverse_with_the_job_
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ('sed -i \'s/CommandLine="[^"]*"/CommandLine="rm"/\' "$1"; exit 1\n', "task 1 is not the same"),
         ("echo '<Job' > \"$1\"; exit 1\n", "created an invalid job"),
@@ -142,12 +142,12 @@ def test_a_chain_goes_as_far_as_it_is_let_and_is_undone_in_reverse_with_the_job_
         ("sleep 1000\n", "timed out"),
     ],
 )
-def test_a_filter_that_does_wrong_fails_the_job_and_is_reported(here: Site, text: str, told: str) -> None:
-    timeout = "1" if told == "timed out" else "600"
+def test_a_filter_that_does_wrong_fails_the_job_and_is_reported(here: Site, text: str, message: str) -> None:
+    timeout = "1" if message == "timed out" else "600"
     here.set(SubmissionFilterProgram=here.filter("wrong", text), SubmissionFilterTimeout=timeout)
     with pytest.raises(HeadnodeError, match="submission-filter") as refused:
         here.head.submit("true")
-    assert told in refused.value.what
+    assert message in refused.value.what
     assert "'wrong'" in refused.value.what
     assert here.state(here.job) == "Failed"
     gone = here.filter("gone", "exit 0\n")
@@ -214,16 +214,16 @@ def test_a_job_starts_when_its_activation_filter_lets_it_and_explain_names_it_be
     reason = here.head.ask("explain_job", job=job)["reasons"][0]
     assert (reason["kind"], reason["subject"]) == ("filter", "pool")
     other = here.head.submit("true", terms={"numprocessors": "2"})
-    told = here.head.ask("explain_job", job=other)
+    answer = here.head.ask("explain_job", job=other)
     kept = f"1 processor is kept for job {job} until the activation filter 'pool' accepts it"
-    assert kept in [each["text"] for each in told["reasons"]]
-    assert told["would_start"] == []
+    assert kept in [each["text"] for each in answer["reasons"]]
+    assert answer["would_start"] == []
     assert "'pool'" in here.head.ask("job", job=job)["job"]["expected"]["reason"]
     (tmp_path / "go").touch()
     until(lambda: here.state(other) == "Finished")
     until(lambda: here.state(job) == "Finished")
-    told = [each["text"] for each in here.head.ask("job_history", job=job)["history"]]
-    assert any("'pool'" in each and "no licence is free" in each for each in told)
+    answer = [each["text"] for each in here.head.ask("job_history", job=job)["history"]]
+    assert any("'pool'" in each and "no licence is free" in each for each in answer)
 
 
 def test_a_change_to_a_submitted_job_passes_the_filters_or_does_not_happen(here: Site) -> None:
@@ -315,8 +315,8 @@ def test_a_running_job_grows_on_nothing_but_zero_and_goes_on_whatever_its_filter
         until(lambda: all(held_by(here, job) == (1, "Running") for job in jobs.values()))
         for job in jobs.values():
             here.head.ask("add_tasks", job=job, tasks=[{"command": "sleep 1000"}])
-        for what, (size, told) in GROWTH.items():
-            until(lambda job=jobs[what], told=told: told in answered(here, job))
+        for what, (size, expected) in GROWTH.items():
+            until(lambda job=jobs[what], expected=expected: expected in answered(here, job))
             until(lambda job=jobs[what], size=size: held_by(here, job) == (size, "Running"))
         for job in jobs.values():
             here.head.ask("cancel_job", job=job, force=True)
@@ -324,8 +324,8 @@ def test_a_running_job_grows_on_nothing_but_zero_and_goes_on_whatever_its_filter
 
 def answered(here: Site, job: int) -> str:
     """Return all that the history of a job says of its filters."""
-    told = [each["text"] for each in here.head.ask("job_history", job=job)["history"]]
-    return "; ".join(each for each in told if "filter" in each)
+    answer = [each["text"] for each in here.head.ask("job_history", job=job)["history"]]
+    return "; ".join(each for each in answer if "filter" in each)
 
 
 def held_by(here: Site, job: int) -> tuple[int, str]:
@@ -440,8 +440,8 @@ def test_each_of_many_submissions_goes_through_the_chain_and_is_answered_by_itse
     ]
     request = {"submissions": described, "idempotency": "k"}
     answer, again = (here.head.ask("submit_jobs", **request) for _ in range(2))
-    for told in (answer, again):
-        first, second, third = told["submissions"]
+    for reply in (answer, again):
+        first, second, third = reply["submissions"]
         assert "refused" not in first | third
         assert (second["refused"]["code"], second["refused"]["path"]) == (
             "submission-filter",

@@ -91,13 +91,13 @@ def test_a_program_that_does_not_work_counts_as_no_gpus(
 
 def test_gpus_of_amd_are_those_of_the_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with_program(tmp_path, monkeypatch, "#!/bin/sh\n")
-    for node, said in (
+    for node, shown in (
         ("0", "cpu_cores_count 64\nsimd_count 0\ngfx_target_version 0\n"),
         ("1", "cpu_cores_count 0\nsimd_count 440\ngfx_target_version 90010\n"),
         ("2", "cpu_cores_count 0\nsimd_count 440\ngfx_target_version 90010\n"),
     ):
         (tmp_path / "nodes" / node).mkdir(parents=True)
-        (tmp_path / "nodes" / node / "properties").write_text(said)
+        (tmp_path / "nodes" / node / "properties").write_text(shown)
     monkeypatch.setattr(gpus, "_AMD_NODES", tmp_path / "nodes")
     monkeypatch.setattr(gpus, "_AMD_DEVICE", tmp_path)
     machine = gpus_of_this_machine(read_options(GIVEN))

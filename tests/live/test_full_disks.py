@@ -142,9 +142,9 @@ def test_a_head_on_a_full_disk_keeps_its_nodes_shows_its_jobs_and_goes_on_when_t
                 head.submit("true")
         assert head.wait(job)["state"] == "Finished"
         assert head.wait(head.submit("true"))["state"] == "Finished"
-        told = "".join(each.read_text()[size:] for each, size in zip(logs, before, strict=True))
-        assert "Traceback" not in told
-        assert len(told.splitlines()) < 10, told
+        output = "".join(each.read_text()[size:] for each, size in zip(logs, before, strict=True))
+        assert "Traceback" not in output
+        assert len(output.splitlines()) < 10, output
 
 
 def processor_time(head: RealHead) -> float:
@@ -192,9 +192,9 @@ def test_a_head_that_is_started_on_a_full_disk_says_so_and_loses_no_letter(
         with full(state):
             head.process = head._spawn()
             assert head.process.wait(TIMEOUT) == 1
-            told = head.log()[before:]
-            assert "Traceback" not in told
-            assert "free some space in" in told
+            found = head.log()[before:]
+            assert "Traceback" not in found
+            assert "free some space in" in found
         assert not (state / "notices.damaged").exists()
         post.go_on.set()
         head.start_again()

@@ -75,7 +75,7 @@ def test_what_a_job_used_is_told_when_it_is_over_and_after_a_restart(head: RealH
     )
     assert head.wait(job)["state"] == "Failed"
 
-    def told() -> object:
+    def reported() -> object:
         return head.ask("job", job=job)["job"]["usage"]
 
     used = head.ask("job", job=job)["job"]["usage"]
@@ -91,7 +91,7 @@ def test_what_a_job_used_is_told_when_it_is_over_and_after_a_restart(head: RealH
     assert 'metric="Max"' in delivered
     head.kill()
     head.start_again()
-    assert told() == used
+    assert reported() == used
 
 
 def test_a_limit_of_the_job_counts_for_its_tasks_and_is_named_when_it_is_reached(head: RealHead) -> None:

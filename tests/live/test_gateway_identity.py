@@ -73,9 +73,9 @@ def gateway(head: RealHead) -> Iterator[RealGateway]:
         yield found
 
 
-def talk(head: RealHead | Standby, account: str, *said: dict[str, Any]) -> list[dict[str, Any]]:
+def talk(head: RealHead | Standby, account: str, *texts: dict[str, Any]) -> list[dict[str, Any]]:
     """Return what a process of an account is answered at the socket for gateways."""
-    done = as_user(account, *PYTHON_OF_ALL, "-c", TALK, str(head.state / "gateway.sock"), json.dumps(said))
+    done = as_user(account, *PYTHON_OF_ALL, "-c", TALK, str(head.state / "gateway.sock"), json.dumps(texts))
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
@@ -89,8 +89,8 @@ WHO = {"verb": "whoami"}
 
 
 def test_the_account_of_the_gateway_speaks_for_users(head: RealHead) -> None:
-    welcome, told = talk(head, GATEWAY, greeting(USER), WHO)
-    assert (welcome["user"], told["user"], told["role"]) == (USER, USER, "user")
+    welcome, answer = talk(head, GATEWAY, greeting(USER), WHO)
+    assert (welcome["user"], answer["user"], answer["role"]) == (USER, USER, "user")
 
 
 def test_the_account_of_the_gateway_is_that_of_a_standby_that_took_over() -> None:
@@ -98,8 +98,8 @@ def test_the_account_of_the_gateway_is_that_of_a_standby_that_took_over() -> Non
         Path(made).chmod(0o755)
         with head_with_standby(Path(made), GATEWAY) as (_, standby):
             assert hn("standby", "takeover", state=standby.state).returncode == 0
-            welcome, told = talk(standby, GATEWAY, greeting(USER), WHO)
-            assert (welcome["user"], told["user"]) == (USER, USER)
+            welcome, answer = talk(standby, GATEWAY, greeting(USER), WHO)
+            assert (welcome["user"], answer["user"]) == (USER, USER)
             (refused,) = talk(standby, OTHER, greeting(USER), WHO)
             assert refused["code"] == "not-gateway"
 
@@ -131,7 +131,7 @@ def test_every_account_speaks_for_itself(head: RealHead) -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "texts",
     [
         WHO,
         {"verb": "act_for_user", "address": "x"},
@@ -141,8 +141,8 @@ def test_every_account_speaks_for_itself(head: RealHead) -> None:
         greeting(USER, uid=0),
     ],
 )
-def test_what_is_no_greeting_is_refused(head: RealHead, said: dict[str, Any]) -> None:
-    answer, *more = talk(head, GATEWAY, said, WHO)
+def test_what_is_no_greeting_is_refused(head: RealHead, texts: dict[str, Any]) -> None:
+    answer, *more = talk(head, GATEWAY, texts, WHO)
     assert (answer["ok"], answer["class"], more) == (False, "bad-input", [])
 
 
@@ -247,8 +247,8 @@ def test_one_user_may_not_touch_the_job_of_another_by_any_route(head: RealHead, 
         answers["commands on its nodes"] = other.post(
             "/api/v1/node-commands", json={"command": "id", "job": job["job"]}
         )
-        told = {name: (answer.status_code, answer.json()["class"]) for name, answer in answers.items()}
-        assert set(told.values()) == {(403, "not-allowed")}, told
+        reply = {name: (answer.status_code, answer.json()["class"]) for name, answer in answers.items()}
+        assert set(reply.values()) == {(403, "not-allowed")}, reply
         with Shell(gateway, job["job"], page(other, gateway)) as shell:
             shell.say(csrf=other.headers["X-CSRF-Token"], command="id")
             assert shell.end()[0]["problem"]["status"] == 403
@@ -279,9 +279,9 @@ def browser_of(gateway: RealGateway, user: str) -> Iterator[httpx.Client]:
 
 def test_a_site_key_does_not_speak_for_root(head: RealHead) -> None:
     """The account of the head may speak for itself, but a holder of the key is not that account."""
-    said = {"verb": "act_for_user", "address": "a", "user": "root"}
-    (admitted,) = talk(head, "root", said)
-    (refused,) = talk(head, "root", said | {"by_key": True})
+    found = {"verb": "act_for_user", "address": "a", "user": "root"}
+    (admitted,) = talk(head, "root", found)
+    (refused,) = talk(head, "root", found | {"by_key": True})
     assert (admitted["ok"], refused["ok"], refused["code"]) == (True, False, "no-root-by-key")
     entries = head.ask("audit_log", user="root")["entries"]
     assert [each["outcome"] for each in entries if each["verb"] == "act_for_user"][-1] == "no-root-by-key"

@@ -102,8 +102,8 @@ def test_a_file_that_cannot_be_written_starts_nothing(tmp_path: Path) -> None:
 
 def test_gpus_of_amd_are_reported_by_their_own_variable(tmp_path: Path) -> None:
     node = Node(tmp_path / "gpus", FOUR._replace(vendor="amd"))
-    told = node.gpus.variables(GpuRequest(JobId(1), COUNTS, [(1, 0, 1)], "m:a", 2))
-    assert told == {"HEADNODE_GPUS": "0,1", "CCP_GPUIDS": "0 1", "ROCR_VISIBLE_DEVICES": "0,1"}
+    found = node.gpus.variables(GpuRequest(JobId(1), COUNTS, [(1, 0, 1)], "m:a", 2))
+    assert found == {"HEADNODE_GPUS": "0,1", "CCP_GPUIDS": "0 1", "ROCR_VISIBLE_DEVICES": "0,1"}
 
 
 def test_a_node_without_gpus_says_nothing_of_them(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from test_gpus import submit, told, waiting
+from test_gpus import submit, visible_gpus, waiting
 
 from headnode.adapters.processes import cgroups
 from headnode.adapters.processes.device_filter import Device, deny, device_of, why_no_filter
@@ -117,7 +117,7 @@ def test_what_a_command_beside_the_tasks_opens_is_what_its_job_has(
     node: Cluster, files: str, tmp_path: Path
 ) -> None:
     other = waiting(node, tmp_path, 1, "other")
-    [taken] = told(node, tmp_path / "other")
+    [taken] = visible_gpus(node, tmp_path / "other")
     job = submit(node, tmp_path, "sleep 600", gpus=1, task={"gpus": 1})
     node.until(lambda: node.ask("tasks", job=job, states=["Running"])["tasks"], "it runs")
     command = [sys.executable, "-m", "headnode.apps.cli", "--state", str(node.state), "job", "shell"]

@@ -52,7 +52,7 @@ def waiting(cluster: Cluster, directory: Path, gpus: int, name: str, **described
     return submit(cluster, directory, command, gpus=gpus, task={"gpus": gpus}, **described)
 
 
-def told(cluster: Cluster, file: Path) -> set[str]:
+def visible_gpus(cluster: Cluster, file: Path) -> set[str]:
     """Return the GPUs that a waiting job has."""
     cluster.until(file.exists, f"{file.name} is told")
     numbers, visible = file.read_text().split()
@@ -64,12 +64,17 @@ def test_jobs_beside_each_other_have_different_gpus_and_another_waits(
     shared: Cluster, tmp_path: Path
 ) -> None:
     one, two = (waiting(shared, tmp_path, 2, name) for name in ("one", "two"))
-    assert told(shared, tmp_path / "one") | told(shared, tmp_path / "two") == {"0", "1", "2", "3"}
+    assert visible_gpus(shared, tmp_path / "one") | visible_gpus(shared, tmp_path / "two") == {
+        "0",
+        "1",
+        "2",
+        "3",
+    }
     three = waiting(shared, tmp_path, 2, "three")
     assert shared.job(three)["state"] == "Queued"
     (tmp_path / "one.end").touch()
     assert shared.wait(one) == "Finished"
-    assert told(shared, tmp_path / "three") == told(shared, tmp_path / "one")
+    assert visible_gpus(shared, tmp_path / "three") == visible_gpus(shared, tmp_path / "one")
     (tmp_path / "two.end").touch()
     (tmp_path / "three.end").touch()
     assert {shared.wait(two), shared.wait(three)} == {"Finished"}
@@ -77,17 +82,17 @@ def test_jobs_beside_each_other_have_different_gpus_and_another_waits(
 
 def test_answers_and_programs_say_how_many_gpus_jobs_hold(shared: Cluster, tmp_path: Path) -> None:
     one = waiting(shared, tmp_path, 3, "one", suspendable=True)
-    told(shared, tmp_path / "one")
+    visible_gpus(shared, tmp_path / "one")
     node = shared.ask("node", node="red")["node"]
     assert (node["gpus"], node["gpus_held"]) == (4, 3)
     slurm = Programs(shared, tmp_path / "slurm", "--only", "slurm")
     pbs = Programs(shared, tmp_path / "pbs", "--only", "qsub")
-    assert slurm.said("sinfo -h -O Gres,GresUsed", tmp_path).split() == ["gpu:4", "gpu:3"]
-    shown = slurm.said("scontrol show node red", tmp_path)
+    assert slurm.output("sinfo -h -O Gres,GresUsed", tmp_path).split() == ["gpu:4", "gpu:3"]
+    shown = slurm.output("scontrol show node red", tmp_path)
     assert "Gres=gpu:4" in shown
     assert "billing=8,gres/gpu=4" in shown
     assert "AllocTRES=cpu=3,gres/gpu=3" in shown
-    shown = pbs.said("pbsnodes red", tmp_path)
+    shown = pbs.output("pbsnodes red", tmp_path)
     assert "resources_available.ngpus = 4" in shown
     assert "resources_assigned.ngpus = 3" in shown
     shared.ask("suspend_job", job=one)
@@ -111,15 +116,15 @@ def test_a_job_waits_for_gpu_minutes_of_its_user_and_runs_when_the_limit_is_rais
     limit("*:gpu-minutes=10")
     try:
         one = waiting(shared, tmp_path, 2, "one", run_time="4m")
-        told(shared, tmp_path / "one")
+        visible_gpus(shared, tmp_path / "one")
         two = waiting(shared, tmp_path, 2, "two", run_time="2m")
         slurm = Programs(shared, tmp_path / "slurm", "--only", "slurm")
         shared.until(
-            lambda: slurm.said(f"squeue -h -j {two} -o '%t %r'", tmp_path) == "PD AssocGrpGRESMinutes",
+            lambda: slurm.output(f"squeue -h -j {two} -o '%t %r'", tmp_path) == "PD AssocGrpGRESMinutes",
             "it waits for its limit, and two GPUs are free",
         )
         limit("*:gpu-minutes=15")  # of which other tests have used some
-        told(shared, tmp_path / "two")
+        visible_gpus(shared, tmp_path / "two")
         (use,) = shared.ask("limits")["limits"]
         assert (use["amount"], use["limit"]) == ("gpu-minutes", 15)
         assert 12 <= use["used"] <= 15
@@ -134,7 +139,7 @@ def test_a_job_waits_for_gpu_minutes_of_its_user_and_runs_when_the_limit_is_rais
 
 def test_what_runs_beside_the_tasks_has_the_gpus_of_the_job(shared: Cluster, tmp_path: Path) -> None:
     other = waiting(shared, tmp_path, 1, "other")
-    told(shared, tmp_path / "other")
+    visible_gpus(shared, tmp_path / "other")
     job = submit(shared, tmp_path, "sleep 600", gpus=2, task={"gpus": 1})
     shared.until(lambda: shared.ask("tasks", job=job, states=["Running"])["tasks"], "it runs")
     words = ["job", "shell", "--job", str(job), "--", "echo $HEADNODE_GPUS"]
@@ -193,7 +198,7 @@ def test_short_different_tasks_never_have_a_gpu_twice(shared: Cluster, tmp_path:
 def test_gpus_of_running_tasks_are_known_to_the_next_agent(shared: Cluster, tmp_path: Path) -> None:
     names = ("one", "two", "three")
     jobs = [waiting(shared, tmp_path, 1, name) for name in names]
-    before = [told(shared, tmp_path / name) for name in names]
+    before = [visible_gpus(shared, tmp_path / name) for name in names]
     (tmp_path / "two.end").touch()
     assert shared.wait(jobs[1]) == "Finished"
     node = shared.nodes["red"]
@@ -201,7 +206,7 @@ def test_gpus_of_running_tasks_are_known_to_the_next_agent(shared: Cluster, tmp_
     node.start_agent()
     shared.wait_for_nodes("Ready")
     four = waiting(shared, tmp_path, 2, "four")
-    assert told(shared, tmp_path / "four") == {"0", "1", "2", "3"} - before[0] - before[2]
+    assert visible_gpus(shared, tmp_path / "four") == {"0", "1", "2", "3"} - before[0] - before[2]
     for name in ("one", "three", "four"):
         (tmp_path / f"{name}.end").touch()
     assert {shared.wait(job) for job in (jobs[0], jobs[2], four)} == {"Finished"}
@@ -217,7 +222,7 @@ def test_a_task_whose_files_are_taken_away_has_no_gpus_any_more(shared: Cluster,
         shared.until(lambda: not shared.job(first)["allocated"], "the GPUs are given back")
         assert shared.job(first)["state"] not in ("Finished", "Failed")
         second = waiting(shared, tmp_path, GPUS, "second")
-        assert told(shared, tmp_path / "second") == {"0", "1", "2", "3"}
+        assert visible_gpus(shared, tmp_path / "second") == {"0", "1", "2", "3"}
         assert shared.job(first)["state"] not in ("Finished", "Failed")
         (tmp_path / "second.end").touch()
         assert shared.wait(second) == "Finished"
@@ -282,7 +287,7 @@ def test_commands_on_the_nodes_of_a_task_have_its_gpus_of_that_node(tmp_path: Pa
     with cluster_on_loopback(tmp_path, ("red", "green"), free_address(), 4, ("--gpus", "2")) as cluster:
         (tmp_path / "script").write_text(LAUNCHING)
         beside = waiting(cluster, tmp_path, 1, "one", requested_nodes=["red"])
-        assert told(cluster, tmp_path / "one") == {"0"}
+        assert visible_gpus(cluster, tmp_path / "one") == {"0"}
         job = submit(cluster, tmp_path, "/bin/sh script", gpus=3, task={"gpus": 3})
         assert cluster.wait(job) == "Finished"
         lines = sorted((tmp_path / "shown").read_text().splitlines())

@@ -75,8 +75,8 @@ def test_a_job_that_waits_is_listed_and_explained_in_gpus(cluster: Cluster, tmp_
     try:
         listed = hn(cluster, "job", "list").stdout
         assert any(line.split()[0] == waits and " 1 GPU " in line for line in listed.splitlines())
-        assert "Resource Request" in (told := hn(cluster, "job", "view", holds).stdout)
-        assert "2 GPUs" in told
+        assert "Resource Request" in (found := hn(cluster, "job", "view", holds).stdout)
+        assert "2 GPUs" in found
         explained = " ".join(hn(cluster, "job", "explain", waits).stdout.split())
         assert "has all 2 GPUs in use" in explained
     finally:

@@ -273,7 +273,7 @@ def test_a_deleted_job_is_canceled_and_leaves_the_list(pilot: Pilot) -> None:
 
 
 @pytest.mark.parametrize(
-    ("definition", "told"),
+    ("definition", "text"),
     [
         ({"version": 1, "tasks": []}, "version"),
         (grid(a=(["b"], DATE), b=(["a"], DATE)), "circle"),
@@ -284,11 +284,11 @@ def test_a_deleted_job_is_canceled_and_leaves_the_list(pilot: Pilot) -> None:
     ids=["version", "circle", "child", "filename", "key"],
 )
 def test_a_wrong_definition_is_refused_with_a_sentence(
-    pilot: Pilot, definition: dict[str, Any], told: str
+    pilot: Pilot, definition: dict[str, Any], text: str
 ) -> None:
     answer = pilot.ask("POST", "/jobs/", {"definition": definition})
     assert answer.status_code == 400
-    assert told in answer.headers["x-pilot-error-message"]
+    assert text in answer.headers["x-pilot-error-message"]
 
 
 def test_a_body_that_changed_on_its_way_is_refused(pilot: Pilot) -> None:
@@ -317,7 +317,7 @@ def test_the_use_of_ended_jobs_is_reported(pilot: Pilot) -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "told"),
+    ("method", "path", "status", "text"),
     [
         ("GET", "/nosuch", 404, "docs/grid-service.md lists the paths"),
         ("PATCH", "/jobs", 405, "docs/grid-service.md lists the paths"),
@@ -327,11 +327,11 @@ def test_the_use_of_ended_jobs_is_reported(pilot: Pilot) -> None:
     ],
 )
 def test_a_wrong_address_is_refused_with_a_sentence(
-    pilot: Pilot, method: str, path: str, status: int, told: str
+    pilot: Pilot, method: str, path: str, status: int, text: str
 ) -> None:
     answer = pilot.ask(method, path)
     assert answer.status_code == status
-    assert told in answer.text
+    assert text in answer.text
     assert answer.headers["x-pilot-error-message"] == answer.text
 
 

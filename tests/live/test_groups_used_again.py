@@ -94,10 +94,10 @@ def test_the_tasks_of_a_sweep_share_few_groups(scene: Scene) -> None:
     instances = range(1, 31)
     scene.head.run(1, *((each, 1) for each in instances))
     assert {scene.head.result(1, each).exit_code for each in instances} == {0}
-    told = [json.loads(scene.captured(1, each).read_text()) for each in instances]
-    assert len({each["group"] for each in told}) < 10
-    assert all(each["alone"] for each in told)
-    assert {each["limit"] for each in told} == {str(100 * MB)}
+    output = [json.loads(scene.captured(1, each).read_text()) for each in instances]
+    assert len({each["group"] for each in output}) < 10
+    assert all(each["alone"] for each in output)
+    assert {each["limit"] for each in output} == {str(100 * MB)}
 
 
 def test_a_task_is_not_charged_for_the_memory_and_the_time_of_the_one_before(scene: Scene) -> None:
@@ -133,8 +133,8 @@ def test_tasks_with_different_processors_have_their_own_in_turn(scene: Scene) ->
     open_job(scene, REPORTS, bound=True)
     machine = sorted(os.sched_getaffinity(0))
     for instance, processors in enumerate(((0,), (1,), (0, 1), (1,), (0,)), 1):
-        told = report(scene, 1, instance, processors)
-        assert told["processors"] == [machine[each] for each in processors]
+        answer = report(scene, 1, instance, processors)
+        assert answer["processors"] == [machine[each] for each in processors]
 
 
 def test_what_a_task_leaves_behind_ends_and_the_next_task_is_alone(scene: Scene) -> None:
@@ -162,8 +162,8 @@ def test_a_group_in_which_a_task_made_another_is_not_used_again(scene: Scene) ->
     (scene.work / "makes").write_text(f"{REPORT}os.mkdir(own + '/inner')\n")
     open_job(scene, f"exec {PYTHON} -I -S makes", REPORTS)
     used = report(scene, 1)["group"]
-    told = report(scene, 2)
-    assert (told["groups"], told["group"] == used) == ([], False)
+    answer = report(scene, 2)
+    assert (answer["groups"], answer["group"] == used) == ([], False)
 
 
 def test_a_shepherd_that_is_killed_leaves_no_process_and_no_group(scene: Scene) -> None:

@@ -37,11 +37,11 @@ def test_a_file_is_read_while_all_threads_of_the_agent_are_taken(tmp_path: Path)
         loop, go_on = asyncio.get_running_loop(), threading.Event()
         loop.set_default_executor(ThreadPoolExecutor(1))
         taken = loop.run_in_executor(None, go_on.wait)
-        said: asyncio.Future[FromAgent] = loop.create_future()
-        reader = TaskFileReader("n1", opened, said.set_result)
+        found: asyncio.Future[FromAgent] = loop.create_future()
+        reader = TaskFileReader("n1", opened, found.set_result)
         reader.start(order(7), far=False)
         try:
-            answer = await asyncio.wait_for(said, 20)
+            answer = await asyncio.wait_for(found, 20)
         finally:
             go_on.set()
             await taken
@@ -59,12 +59,12 @@ def test_a_read_is_refused_when_too_many_wait() -> None:
         async def opened(path: str, uid: int, gid: int) -> int:
             return await never
 
-        said: list[FromAgent] = []
-        reader = TaskFileReader("n1", opened, said.append)
+        messages: list[FromAgent] = []
+        reader = TaskFileReader("n1", opened, messages.append)
         for number in range(MAX_AT_ONCE + MAX_WAITING + 1):
             reader.start(order(number, f"user{number % 10}"), far=False)
         await asyncio.sleep(0)
-        found = list(said)
+        found = list(messages)
         await reader.close()
         return found
 
@@ -91,8 +91,8 @@ def answers_beside_hanging_reads(
                 return await never
             return os.open(file, os.O_RDONLY)
 
-        said: asyncio.Queue[FromAgent] = asyncio.Queue()
-        reader = TaskFileReader("n1", opened, said.put_nowait, turns)
+        shown: asyncio.Queue[FromAgent] = asyncio.Queue()
+        reader = TaskFileReader("n1", opened, shown.put_nowait, turns)
         for owner in hanging:
             reader.start(order(0, owner), far=False)
         while left:
@@ -101,7 +101,7 @@ def answers_beside_hanging_reads(
             reader.start(order(each, reading), far=False)
         try:
             async with asyncio.timeout(20):
-                found = [await said.get() for _ in range(number)]
+                found = [await shown.get() for _ in range(number)]
         finally:
             await reader.close()
         return [answer for answer in found if isinstance(answer, OutputRead)]
@@ -125,15 +125,15 @@ def test_a_user_whose_reads_hang_gets_no_further_turn_and_one_read_more_than_may
             opens += 1
             return await never
 
-        said: list[FromAgent] = []
-        reader = TaskFileReader("n1", opened, said.append, ReadingTurns(hangs=0.0))
+        messages: list[FromAgent] = []
+        reader = TaskFileReader("n1", opened, messages.append, ReadingTurns(hangs=0.0))
         for number in range(MAX_OF_USER + MAX_WAITING_OF_USER + 1):
             reader.start(order(number), far=False)
         for _ in range(100):
             await asyncio.sleep(0)
         assert opens == MAX_OF_USER
         await reader.close()
-        return said
+        return messages
 
     full = OutputRead(MAX_OF_USER + MAX_WAITING_OF_USER, b"", 0, "too many reads of files wait on node 'n1'")
     assert asyncio.run(scene()) == [full]

@@ -37,7 +37,7 @@ class TwoHeads:
 
     def __init__(self, directory: Path, made: Network) -> None:
         self.directory, self._machines = directory, made.machines
-        self.told = directory / "told"
+        self.log = directory / "told"
         self._started: list[subprocess.Popen[bytes]] = []
         self.nodes = {name: Node(made.machines[name], 2) for name in NODES}
 
@@ -120,14 +120,14 @@ class TwoHeads:
         """Make a machine the standby of a head."""
         self.state(name).mkdir(parents=True, exist_ok=True)
         line = self.hn(of, "standby", "invite").split()[-1]
-        said = self.hn(
+        result = self.hn(
             name, "standby", "join", line, "--listen", f"{name}:{PORT}", "--name", name,
             "--takeover-after", SHORTEST,
         )  # fmt: skip
         self.until(lambda: self.standby_state(of) == "InStep", "the standby is in step")
         (standby,) = self.ask(of, "standbys")["standbys"]
         assert standby["takeover_after"] == parse_span(SHORTEST)
-        return said
+        return result
 
     def close(self) -> None:
         for node in self.nodes.values():
@@ -163,7 +163,7 @@ class Submitter(threading.Thread):
         number = 0
         while not self._ended.is_set():
             number += 1
-            task = {"command": f"echo $CCP_JOBID >> {self._heads.told}", "rerunnable": "false"}
+            task = {"command": f"echo $CCP_JOBID >> {self._heads.log}", "rerunnable": "false"}
             try:
                 answer = self._heads.ask(
                     self._name, "submit_job", tasks=[task], terms={"jobname": f"j{number}"}
@@ -205,10 +205,10 @@ def test_a_head_without_power_is_followed_by_its_standby_and_nothing_is_lost(hea
     heads.until(lambda: heads.is_head("two"), "the standby is the head")
     heads.until(lambda: heads.node_states("two") == {"Ready"}, "all nodes found it")
     assert set(submitter.acknowledged) <= known_jobs(heads, "two")
-    last = heads.ask("two", "submit_job", tasks=[{"command": f"echo $CCP_JOBID >> {heads.told}"}])["job"]
-    heads.until(lambda: str(last) in heads.told.read_text().split(), "the new head runs jobs")
+    last = heads.ask("two", "submit_job", tasks=[{"command": f"echo $CCP_JOBID >> {heads.log}"}])["job"]
+    heads.until(lambda: str(last) in heads.log.read_text().split(), "the new head runs jobs")
     heads.until(lambda: not heads.ask("two", "queue")["jobs"], "the queue is empty")
-    ran = Counter(map(int, heads.told.read_text().split()))
+    ran = Counter(map(int, heads.log.read_text().split()))
     assert set(ran.values()) == {1}
     assert set(submitter.acknowledged) <= set(ran)
     heads.machine("one").power_on()
@@ -240,7 +240,7 @@ def test_a_head_without_network_stops_before_its_standby_is_the_head(heads: TwoH
     heads.join("one", of="two")
     assert set(submitter.acknowledged) <= known_jobs(heads, "two") | reported(heads, "one")
     heads.until(lambda: not heads.ask("two", "queue")["jobs"], "the queue is empty")
-    ran = Counter(map(int, heads.told.read_text().split()))
+    ran = Counter(map(int, heads.log.read_text().split()))
     assert set(ran.values()) == {1}
 
 

@@ -22,12 +22,12 @@ def checked(program: str, timeout: float = TIMEOUT) -> tuple[bool, str]:
     """Return what one run of a check tells."""
 
     async def once() -> tuple[bool, str]:
-        told: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
-        check = HealthCheck("red", lambda well, said: told.set_result((well, said)), timeout)
+        found: asyncio.Future[tuple[bool, str]] = asyncio.get_running_loop().create_future()
+        check = HealthCheck("red", lambda well, expected: found.set_result((well, expected)), timeout)
         check.order(program, 1000.0)
         try:
             async with asyncio.timeout(TIMEOUT):
-                return await told
+                return await found
         finally:
             check.stop()
 
@@ -59,11 +59,11 @@ def test_a_program_that_says_nothing_is_reported_by_how_it_ended(tmp_path: Path)
 
 
 def test_checks_go_on_when_one_could_open_nothing(tmp_path: Path) -> None:
-    told: list[tuple[bool, str]] = []
+    messages: list[tuple[bool, str]] = []
     program = script(tmp_path, "true")
 
     async def story() -> None:
-        check = HealthCheck("red", lambda well, said: told.append((well, said)))
+        check = HealthCheck("red", lambda well, expected: messages.append((well, expected)))
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         with (tmp_path / "any").open("w") as lowest:
             resource.setrlimit(resource.RLIMIT_NOFILE, (lowest.fileno() + 1, hard))
@@ -73,19 +73,19 @@ def test_checks_go_on_when_one_could_open_nothing(tmp_path: Path) -> None:
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         async with asyncio.timeout(TIMEOUT):
-            while not told or told[-1] != (True, ""):
+            while not messages or messages[-1] != (True, ""):
                 await asyncio.sleep(0.01)
         check.stop()
 
     asyncio.run(story())
-    assert told[0] == (False, f"the health check {program!r} cannot be run: Too many open files")
+    assert messages[0] == (False, f"the health check {program!r} cannot be run: Too many open files")
 
 
 def test_a_program_that_cannot_be_run_says_why(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
-    well, said = checked(missing)
+    well, output = checked(missing)
     assert not well
-    assert said.startswith(f"the health check {missing!r} cannot be run: ")
+    assert output.startswith(f"the health check {missing!r} cannot be run: ")
     plain = tmp_path / "plain"
     plain.write_text("x")
     assert not checked(str(plain))[0]
@@ -109,8 +109,8 @@ def test_what_a_program_leaves_behind_with_its_output_open_holds_up_nothing(tmp_
 
 
 def test_a_program_that_says_a_lot_is_read_to_its_end_and_the_beginning_is_reported(tmp_path: Path) -> None:
-    well, said = checked(script(tmp_path, "head -c 3000000 /dev/zero | tr '\\0' x; exit 1"))
-    assert (well, said) == (False, "x" * MAX_CHECK_OUTPUT)
+    well, found = checked(script(tmp_path, "head -c 3000000 /dev/zero | tr '\\0' x; exit 1"))
+    assert (well, found) == (False, "x" * MAX_CHECK_OUTPUT)
 
 
 @pytest.fixture(scope="module")

@@ -69,9 +69,9 @@ def node(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Iterator[J
 
 def said_by(head: RealHead, job: int) -> str:
     """Return what the only task of a job has written, once it is over; it must have done well."""
-    ended, said = head.wait(job), output(head, job)
-    assert ended["state"] == "Finished", said
-    return said
+    ended, found = head.wait(job), output(head, job)
+    assert ended["state"] == "Finished", found
+    return found
 
 
 def output(head: RealHead, job: int) -> str:
@@ -115,11 +115,11 @@ def test_in_a_task_of_a_joined_node_hn_is_found_and_asks_as_its_user(
         "hn job view $CCP_JOBID --scheduler $CCP_CLUSTER_NAME"
     )
     job = head.submit(script, terms=FAR)
-    said = said_by(head, job)
-    who, _ = json.JSONDecoder().raw_decode(said)
+    text = said_by(head, job)
+    who, _ = json.JSONDecoder().raw_decode(text)
     assert (who["uid"], who["role"]) == (os.geteuid(), "user")
-    assert f"\n{job}\n" in said
-    assert said.count("40") >= 2
+    assert f"\n{job}\n" in text
+    assert text.count("40") >= 2
     shown = head.ask("job", job=job)["job"]
     assert (shown["progress"], shown["submit_host"]) == (40, socket.gethostname())
     assert head.ask("job", job=job + 1)["job"]["submit_host"] == "far"
@@ -194,12 +194,12 @@ def test_another_user_of_the_node_cannot_use_a_task_that_is_not_his(node: Joined
         if each.stat().st_uid == os.geteuid() and not each.stat().st_mode & 0o001:
             each.chmod(0o711)
     greeting = json.dumps({"task": f"{sleeper}.1.1.1"})
-    said = subprocess.run(
+    result = subprocess.run(
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", ask,
          str(path / client_door.SOCKET), greeting],
         capture_output=True, text=True, timeout=TIMEOUT, check=True,
     )  # fmt: skip
-    assert json.loads(said.stdout)["code"] == "no-task"
+    assert json.loads(result.stdout)["code"] == "no-task"
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can run jobs as others")
@@ -212,10 +212,10 @@ def test_the_task_of_another_user_asks_as_that_user_and_changes_only_that_users_
     script = "; ".join(f"{python} {each}" for each in words)
     tasks = [{"command": script, "workdir": "/"}]
     job = int(head.ask("submit_job", terms={**FAR, "user": "nobody"}, tasks=tasks)["job"])
-    said = said_by(head, job)
-    assert json.JSONDecoder().raw_decode(said)[0]["user"] == "nobody"
+    found = said_by(head, job)
+    assert json.JSONDecoder().raw_decode(found)[0]["user"] == "nobody"
     assert head.ask("job", job=job)["job"]["progress"] == 7
-    assert f"job {sleeper} belongs to 'root', not to 'nobody'" in said
+    assert f"job {sleeper} belongs to 'root', not to 'nobody'" in found
     folder = Path(LaunchPlaces(node.state, node.state / "run").reachable(65534))
     assert (folder / client_door.SOCKET).is_socket()
     if folder != node.state / "run":
@@ -238,11 +238,11 @@ def test_who_asks_by_a_node_has_no_role_whoever_he_is(node: JoinedNode, sleeper:
     )
 
 
-async def _speak(node: JoinedNode, **said: Any) -> dict[str, Any] | None:
+async def _speak(node: JoinedNode, **expected: Any) -> dict[str, Any] | None:
     """Say something to the head as the node itself; return its answer."""
     reader, writer = await NodeIdentity(node.state).dial(protocol=TASKS)
     try:
-        writer.write(frame(json.dumps(said).encode()))
+        writer.write(frame(json.dumps(expected).encode()))
         answer = await read_frame(reader, 1 << 20)
         return None if answer is None else dict(json.loads(answer))
     finally:
@@ -256,8 +256,8 @@ async def hang_up(writer: asyncio.StreamWriter) -> None:
         await writer.wait_closed()
 
 
-def speak(node: JoinedNode, **said: Any) -> dict[str, Any]:
-    answer = asyncio.run(_speak(node, **said))
+def speak(node: JoinedNode, **expected: Any) -> dict[str, Any]:
+    answer = asyncio.run(_speak(node, **expected))
     assert answer is not None
     return answer
 
@@ -279,7 +279,7 @@ def test_a_node_that_lies_speaks_for_nobody_whose_task_it_does_not_run(
 
 
 @pytest.mark.parametrize(
-    "said",
+    "texts",
     [
         {"verb": "jobs"},
         {"verb": "act_for_task", "job": 1},
@@ -288,8 +288,8 @@ def test_a_node_that_lies_speaks_for_nobody_whose_task_it_does_not_run(
         {"verb": "log_in", "token": "x"},
     ],
 )
-def test_a_node_that_begins_otherwise_is_refused(node: JoinedNode, said: dict[str, Any]) -> None:
-    assert speak(node, **said)["ok"] is False
+def test_a_node_that_begins_otherwise_is_refused(node: JoinedNode, texts: dict[str, Any]) -> None:
+    assert speak(node, **texts)["ok"] is False
 
 
 def test_without_the_certificate_of_a_node_nobody_speaks_for_tasks(head: RealHead, sleeper: int) -> None:
@@ -386,7 +386,7 @@ def test_a_shell_beside_the_task_asks_as_the_owner_of_the_job(
 ) -> None:
     assert node.process is not None
     words = ["job", "shell", "--job", str(sleeper), "--", "hn", "job", "view", str(sleeper), "--quiet"]
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-m", "headnode.apps.cli", *words],
         env=os.environ | {"HEADNODE_STATE": str(head.state)},
         stdin=subprocess.DEVNULL,
@@ -395,7 +395,7 @@ def test_a_shell_beside_the_task_asks_as_the_owner_of_the_job(
         timeout=TIMEOUT,
         check=True,
     )
-    assert said.stdout == f"{sleeper}\n"
+    assert result.stdout == f"{sleeper}\n"
 
 
 def test_what_a_task_did_is_in_the_audit_log_with_its_node(

@@ -64,8 +64,8 @@ def test_a_job_is_submitted_changed_asked_for_and_canceled(peer: RealListener, k
     for change in ("Priority=1200", "Priority+=100", "ProjectId=p q"):
         asked(peer, key, "Modify", "Job", "--set", change, "--where", f"JobId = {number}")
     where = ("--where", f"(JobId={number}", "--where", "and Priority=1300)", "--where", "andnot ProjectId~x*")
-    told = asked(peer, key, "Query", "Job", "--get", "ProjectId", "--get", "JobState", *where)
-    assert told["data"] == ["<Job><ProjectId>p q</ProjectId><JobState>Hold</JobState></Job>"]
+    answer = asked(peer, key, "Query", "Job", "--get", "ProjectId", "--get", "JobState", *where)
+    assert answer["data"] == ["<Job><ProjectId>p q</ProjectId><JobState>Hold</JobState></Job>"]
     joined = asked(
         *(peer, key, "Query", "Job,User:U", "--get", "Job.JobId", "--get", "U.UserId"),
         *("--where", f"Job.JobId={number}", "--where", "Job.UserId=U.UserId"),
@@ -108,7 +108,7 @@ def test_a_file_is_signed_or_sent_as_it_is(peer: RealListener, key: Path, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (("Query",), "an action and an object"),
         (("Query", "Job"), "--key-file"),
@@ -120,10 +120,10 @@ def test_a_file_is_signed_or_sent_as_it_is(peer: RealListener, key: Path, tmp_pa
         (("Query", "Job", "--key-file", "/nowhere/x"), "No such file"),
     ],
 )
-def test_wrong_usage_is_reported(key: Path, words: tuple[str, ...], said: str) -> None:
+def test_wrong_usage_is_reported(key: Path, words: tuple[str, ...], text: str) -> None:
     done = hn_sss(*(str(key) if word == "KEY" else word for word in words))
     assert done.returncode == 2
-    assert said in done.stderr
+    assert text in done.stderr
 
 
 def test_a_peer_that_does_not_listen_is_told(key: Path) -> None:

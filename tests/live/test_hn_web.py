@@ -54,9 +54,9 @@ def test_each_call_prints_another_address_of_the_same_gateway(cluster: OwnCluste
     first, second = cluster.hn("web"), cluster.hn("web")
     assert first["pid"] == second["pid"]
     assert first["address"] != second["address"]
-    for told in (first, second):
+    for answer in (first, second):
         with httpx.Client(follow_redirects=True, timeout=TIMEOUT) as browser:
-            page = browser.get(told["address"])
+            page = browser.get(answer["address"])
             assert page.status_code == 200
             assert page.headers["content-type"].startswith("text/html")
 
@@ -137,11 +137,11 @@ def test_a_console_without_a_head_says_so(tmp_path: Path) -> None:
     around = {**os.environ, "HOME": str(tmp_path), "XDG_STATE_HOME": str(tmp_path)}
     hn = partial(subprocess.run, capture_output=True, text=True, timeout=TIMEOUT, check=True, env=around)
     try:
-        said = hn([HN, "--state", tmp_path / "state", "web", "--json"])
-        assert f"no head is running in '{tmp_path}/state'" in said.stderr
+        result = hn([HN, "--state", tmp_path / "state", "web", "--json"])
+        assert f"no head is running in '{tmp_path}/state'" in result.stderr
         (tmp_path / "state").mkdir()  # as hn up does: it is the same gateway then
         again = hn([HN, "--state", tmp_path / "state", "web", "--json"])
-        assert msgspec.json.decode(again.stdout)["pid"] == msgspec.json.decode(said.stdout)["pid"]
+        assert msgspec.json.decode(again.stdout)["pid"] == msgspec.json.decode(result.stdout)["pid"]
     finally:
         stopped = hn([HN, "--state", tmp_path / "state", "web", "--stop"])
         assert "The gateway has ended" in stopped.stdout

@@ -90,10 +90,10 @@ def test_a_prolog_ends_before_anything_of_the_user_and_an_epilog_begins_after_al
     site.close()
     assert site.noted() == ["prolog 7", "task", "epilog 7"]
     assert not alive(stray)
-    told = dict(line.split("=", 1) for line in (site.folder / "env").read_text().splitlines())
-    assert (told["HEADNODE_HOOK"], told["CCP_JOBNAME"], told["CCP_JOBID"]) == ("prolog", "a name", "7")
-    assert (told["HEADNODE_UID"], told["HEADNODE_PROCESSORS"]) == (str(os.getuid()), "2")
-    assert told["HEADNODE_WORK_DIRECTORY"] == str(site.scene.work)
+    output = dict(line.split("=", 1) for line in (site.folder / "env").read_text().splitlines())
+    assert (output["HEADNODE_HOOK"], output["CCP_JOBNAME"], output["CCP_JOBID"]) == ("prolog", "a name", "7")
+    assert (output["HEADNODE_UID"], output["HEADNODE_PROCESSORS"]) == (str(os.getuid()), "2")
+    assert output["HEADNODE_WORK_DIRECTORY"] == str(site.scene.work)
 
 
 def test_an_agent_that_is_killed_changes_nothing_about_how_often_a_hook_runs(site: Site) -> None:

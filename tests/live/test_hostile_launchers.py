@@ -79,11 +79,11 @@ def test_a_secret_of_other_letters_is_refused_like_any_wrong_one(tmp_path: Path)
 def test_no_name_of_a_node_is_longer_than_names_are(tmp_path: Path) -> None:
     async def refused() -> tuple[str, frozenset[str]]:
         node = Node(tmp_path)
-        said = await node.refusal(host="n" * 1_000_000)
-        return said, node.client.gathering.targets(JobId(1), (1, 1, 1))
+        message = await node.refusal(host="n" * 1_000_000)
+        return message, node.client.gathering.targets(JobId(1), (1, 1, 1))
 
-    said, targets = asyncio.run(refused())
-    assert "the request was not understood" in said
+    message, targets = asyncio.run(refused())
+    assert "the request was not understood" in message
     assert not targets
 
 
@@ -97,9 +97,9 @@ def test_no_name_of_a_node_is_longer_than_names_are(tmp_path: Path) -> None:
 def test_a_command_that_is_too_large_is_refused_and_drains_no_node(
     tmp_path: Path, words: dict[str, object], problem: str
 ) -> None:
-    said = asyncio.run(Node(tmp_path).refusal(**words))
-    assert f"{problem} cannot be launched on another node" in said
-    assert "131,071" in said
+    message = asyncio.run(Node(tmp_path).refusal(**words))
+    assert f"{problem} cannot be launched on another node" in message
+    assert "131,071" in message
 
 
 def test_a_task_names_so_many_nodes_and_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,7 +84,7 @@ def seen(head: RealHead) -> dict[str, Any]:
     return dict(found)
 
 
-def told(state: Path) -> dict[str, Any]:
+def standby_state(state: Path) -> dict[str, Any]:
     """Return what a standby says of itself."""
     found: dict[str, Any] = json.loads(hn("standby", "list", "--json", state=state).stdout)
     return found
@@ -115,7 +115,7 @@ def test_strangers_get_nothing_and_cost_nothing(head: RealHead, standby: Path) -
     silent = [socket.create_connection(place, 10) for _ in range(500)]
     change(head, 1)
     assert seen(head)["state"] == "InStep"
-    assert told(standby)["connected"] is True
+    assert standby_state(standby)["connected"] is True
     for each in silent:
         each.close()
     assert "Traceback" not in (standby / "head.log").read_text()
@@ -138,7 +138,7 @@ def test_a_standby_can_be_backed_up_while_it_runs(head: RealHead, standby: Path,
     made = hn("backup", str(tmp_path / "backup"), state=standby)
     assert made.returncode == 0, made.stderr
     assert not list(standby.glob("backup*"))
-    assert told(standby)["connected"] is True
+    assert standby_state(standby)["connected"] is True
     restored = hn("restore", str(tmp_path / "backup"), state=tmp_path / "restored")
     assert restored.returncode == 0, restored.stderr
     assert hn("restore", str(tmp_path / "backup"), state=standby).returncode == 1
@@ -158,7 +158,7 @@ def test_a_head_gives_way_to_a_later_one_at_the_standby(head: RealHead, standby:
 
 def test_a_lying_head_changes_nothing_at_the_standby(head: RealHead, standby: Path) -> None:
     head.process.send_signal(signal.SIGSTOP)
-    place, here = place_of(standby), int(told(standby)["number"])
+    place, here = place_of(standby), int(standby_state(standby)["number"])
     impossible = encode(StandbyRemoved(at=Instant(1.0), name="nobody"))
     lies: dict[str, FromLeader] = {
         "is the last": JournalEvents(here + 5, (impossible,), (here + 6,)),
@@ -214,12 +214,12 @@ def test_a_kill_during_the_takeover_leaves_one_head(head: RealHead, standby: Pat
 
 
 def test_a_copy_that_was_whole_before_a_kill_is_the_journal(head: RealHead, standby: Path) -> None:
-    before = told(standby)["number"]
+    before = standby_state(standby)["number"]
     head.kill()
     hn("down", state=standby)
     (standby / JOURNAL).rename(standby / WHOLE)
     assert hn("up", state=standby).returncode == 0
-    assert told(standby)["number"] >= before
+    assert standby_state(standby)["number"] >= before
     assert not (standby / WHOLE).exists()
     assert hn("standby", "takeover", "--force", state=standby).returncode == 0
 
@@ -229,14 +229,14 @@ def test_a_damaged_journal_of_a_standby_is_kept_until_a_copy_has_come(head: Real
     whole = (standby / JOURNAL).read_bytes()
     (standby / JOURNAL).write_bytes(whole[:4096] + b"\xaa" * (len(whole) - 4096))
     assert hn("up", state=standby).returncode == 0
-    until(lambda: told(standby)["number"], "the standby has a copy")
+    until(lambda: standby_state(standby)["number"], "the standby has a copy")
     assert (standby / f"{JOURNAL}.damaged").exists()
     assert head.process.poll() is None
 
 
 def test_a_stopped_standby_delays_a_write_by_half_a_heartbeat_at_most(head: RealHead, standby: Path) -> None:
     head.ask("set_parameters", values={"HeartbeatInterval": "4", "StandbyWait": "60"})
-    process = told(standby)["pid"]
+    process = standby_state(standby)["pid"]
     os.kill(process, signal.SIGSTOP)
     began = time.monotonic()
     change(head, 1)
@@ -248,7 +248,7 @@ def test_a_stopped_standby_delays_a_write_by_half_a_heartbeat_at_most(head: Real
 
 def test_a_standby_that_was_removed_says_so(head: RealHead, standby: Path) -> None:
     assert hn("standby", "remove", "b", state=head.state).returncode == 0
-    until(lambda: "removed this standby" in told(standby)["problem"], "it is told")
+    until(lambda: "removed this standby" in standby_state(standby)["problem"], "it is told")
     assert "removed this standby" in hn("standby", "takeover", state=standby).stderr
 
 
@@ -300,7 +300,7 @@ def test_a_join_that_fails_changes_nothing(head: RealHead, standby: Path, tmp_pa
     for word in ("nonsense", used[:-4] + "0000", head.ask("invite_node")["invitation"]):
         refused = hn("standby", "join", word, "--listen", listen.listen, "--name", "b", state=standby)
         assert refused.returncode != 0
-        assert told(standby)["name"] == "b"
+        assert standby_state(standby)["name"] == "b"
     assert "already uses the state directory" in join(head, head.state).stderr.replace("\n", " ")
     taken = join(head, tmp_path / "second")
     assert "exists already" in taken.stderr
@@ -349,8 +349,8 @@ LIES: dict[str, tuple[Lie, str]] = {
 
 @pytest.mark.parametrize("lie", LIES)
 def test_a_lie_costs_the_liar_its_events_only(head: RealHead, tmp_path: Path, lie: str) -> None:
-    said, word = LIES[lie]
-    liar = LyingStandby(head.state / "authority", said)
+    found, word = LIES[lie]
+    liar = LyingStandby(head.state / "authority", found)
     liar.join(head, tmp_path / "liar")
     until(lambda: word in seen(head)["problem"], f"the head says {word!r}")
     assert seen(head)["state"] in ("Away", "CatchingUp")
@@ -374,7 +374,7 @@ def test_a_head_does_not_begin_beside_another_of_its_term(head: RealHead, tmp_pa
 
 
 def test_a_head_ends_if_only_the_answer_to_the_hand_over_was_lost(head: RealHead, tmp_path: Path) -> None:
-    told = [0]  # the last event
+    found = [0]  # the last event
 
     def lie(message: FromLeader) -> FromStandby | None:
         match message:
@@ -384,10 +384,10 @@ def test_a_head_ends_if_only_the_answer_to_the_hand_over_was_lost(head: RealHead
             case HandOver():
                 return None
             case JournalEvents(after=after, events=events):
-                told[0] = after + len(events)
+                found[0] = after + len(events)
             case JournalPiece():
-                told[0] = told[0] or 1
-        return StandbyAnswer(told[0], hand_over=True)
+                found[0] = found[0] or 1
+        return StandbyAnswer(found[0], hand_over=True)
 
     liar = LyingStandby(head.state / "authority", lie)
     liar.join(head, tmp_path / "liar")

@@ -62,13 +62,13 @@ WITHOUT_END = {
 @pytest.mark.parametrize("what", WITHOUT_END)
 def test_an_answer_without_end_ends_the_transfer_in_bounded_memory(scratch: Path, what: str) -> None:
     with hostile_server(WITHOUT_END[what]) as host:
-        (word, said), peak = peak_of(scratch, [{"path": "x", "url": f"http://{host}/x"}])
+        (word, found), peak = peak_of(scratch, [{"path": "x", "url": f"http://{host}/x"}])
     assert peak < MAX_MEMORY
     if word == "done":  # all of the file had come
         assert (what, (scratch / "x").read_bytes()) == ("trailers", b"hello")
     else:
-        assert "127.0.0.1" in said
-        assert "attempt 1 of 1" in said
+        assert "127.0.0.1" in found
+        assert "attempt 1 of 1" in found
         assert not (scratch / "x").exists()
 
 
@@ -117,16 +117,16 @@ def listing(scratch: Path, url: str) -> list[Any]:
 @pytest.mark.parametrize("line", [b"220-more\r\n", b"220-" + b"a" * 4000])
 def test_an_answer_of_ftp_without_end_ends_the_transfer(scratch: Path, line: bytes) -> None:
     with hostile_server(ftp_answers({}, repeat(line))) as host:
-        word, said = bring(scratch, f"ftp://{host}/x", attempts=1, timeout=5)
-    assert (word, "attempt 1 of 1" in said) == ("failed", True), said
+        word, found = bring(scratch, f"ftp://{host}/x", attempts=1, timeout=5)
+    assert (word, "attempt 1 of 1" in found) == ("failed", True), found
 
 
 @pytest.mark.timeout(TIMEOUT)
 def test_a_listing_of_ftp_without_end_is_given_up_in_bounded_memory(scratch: Path) -> None:
     lines = (b"type=file; %d\r\n" % number for number in range(10**9))
     with hostile_server(ftp_answers({"MLSD": lines})) as host:
-        (word, said), peak = peak_of(scratch, [directory(f"ftp://{host}/d/")])
-    assert (word, "more than" in said, "put them into archives" in said) == ("failed", True, True), said
+        (word, found), peak = peak_of(scratch, [directory(f"ftp://{host}/d/")])
+    assert (word, "more than" in found, "put them into archives" in found) == ("failed", True, True), found
     assert peak < MAX_MEMORY
 
 
@@ -140,16 +140,16 @@ def test_a_directory_of_ftp_that_is_in_itself_is_given_up(scratch: Path) -> None
             return again()
 
     with hostile_server(ftp_answers(Always(MLSD=()))) as host:
-        word, said = listing(scratch, f"ftp://{host}/d/")
-    assert (word, "100 deep" in said) == ("failed", True), said
+        word, found = listing(scratch, f"ftp://{host}/d/")
+    assert (word, "100 deep" in found) == ("failed", True), found
 
 
 @pytest.mark.parametrize("name", ["../../evil", "/etc/evil", "a/../../evil", "..", "a\0b"])
 def test_no_name_of_a_listing_of_ftp_leads_out_of_the_directory(scratch: Path, name: str) -> None:
     lines = [f"type=file; {name}\r\n".encode()]
     with hostile_server(ftp_answers({"MLSD": lines, "RETR": [b"hello"]})) as host:
-        word, said = listing(scratch, f"ftp://{host}/d/")
-    assert (word, "the server lists" in said) == ("failed", True), said
+        word, found = listing(scratch, f"ftp://{host}/d/")
+    assert (word, "the server lists" in found) == ("failed", True), found
     assert [path.name for path in scratch.parent.iterdir()] == ["scratch"]
     assert [path for path in scratch.rglob("*") if path.is_file()] == []
 
@@ -159,8 +159,8 @@ def test_a_server_of_ftp_that_only_lists_for_people_is_understood(scratch: Path)
     lines += [b"lrwxrwxrwx    1 ftp ftp    5 Jan 01  2020 l -> a\r\n"]
 
     with hostile_server(ftp_answers({"LIST": lines, "RETR": [b"hello"]})) as host:
-        word, said = listing(scratch, f"ftp://{host}/d/")
-    assert word == "done", said
+        word, found = listing(scratch, f"ftp://{host}/d/")
+    assert word == "done", found
     assert {path.name: path.read_text() for path in (scratch / "d").iterdir()} == {"a b": "hello"}
 
 
@@ -193,8 +193,8 @@ def test_no_name_of_a_listing_of_s3_leads_out_of_the_directory(scratch: Path, ke
     body = [PAGE % b"false", f"<Contents><Key>{key}</Key></Contents></ListBucketResult>".encode()]
     with hostile_server(s3_answer(body)) as host:
         file = s3_place(scratch, host)
-        word, said = TransferProcess(scratch, "in", [file], attempts=1, timeout=5).last()
-    assert (word, "which is not below it" in said) == ("failed", True), said
+        word, found = TransferProcess(scratch, "in", [file], attempts=1, timeout=5).last()
+    assert (word, "which is not below it" in found) == ("failed", True), found
     assert not [path for path in scratch.rglob("*") if path.is_file()]
 
 
@@ -205,8 +205,8 @@ def test_an_answer_that_no_library_expects_is_a_failure_with_a_sentence(scratch:
     body = [PAGE % b"false", b"<Contents><Size>5</Size></Contents></ListBucketResult>"]
     with hostile_server(s3_answer(body)) as host:
         file = s3_place(scratch, host)
-        word, said = TransferProcess(scratch, "in", [file], attempts=1, timeout=5).last()
-    assert (word, "is not understood (KeyError: 'Key')" in said) == ("failed", True), said
+        word, found = TransferProcess(scratch, "in", [file], attempts=1, timeout=5).last()
+    assert (word, "is not understood (KeyError: 'Key')" in found) == ("failed", True), found
 
 
 @pytest.mark.timeout(TIMEOUT)
@@ -243,8 +243,8 @@ def test_a_listing_of_s3_without_end_is_given_up_in_bounded_memory(scratch: Path
 
     with hostile_server(answer) as host:
         file = s3_place(scratch, host)
-        (word, said), peak = peak_of(scratch, [file])
-    assert (word, "attempt" in said or "more than" in said) == ("failed", True), said
+        (word, found), peak = peak_of(scratch, [file])
+    assert (word, "attempt" in found or "more than" in found) == ("failed", True), found
     assert peak < 2 * MAX_MEMORY if end == "the same page" else peak < (2 << 30) + MAX_MEMORY
 
 
@@ -257,8 +257,8 @@ def test_a_packed_answer_is_kept_as_it_is(scratch: Path) -> None:
         yield HEAD + b"Content-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb) + bomb
 
     with hostile_server(answer) as host:
-        (word, said), peak = peak_of(scratch, [{"path": "x", "url": f"http://{host}/x"}])
-    assert (word, only(scratch)) == ("done", {"x": bomb}), said
+        (word, found), peak = peak_of(scratch, [{"path": "x", "url": f"http://{host}/x"}])
+    assert (word, only(scratch)) == ("done", {"x": bomb}), found
     assert peak < MAX_MEMORY
 
 
@@ -275,9 +275,11 @@ def test_no_spelling_of_this_machine_passes_the_check_of_addresses(
     with FaultyStorage(tmp_path / "storage") as storage:
         storage.put("data", b"secret")
         port = storage.url.rpartition(":")[2]
-        word, said = bring(scratch, f"{scheme}://{host}:{port}/data", networks=["10.0.0.0/8"], attempts=1)
-        assert (word, storage.asked) == ("failed", []), said
-    assert "not a public address" in said or "no web address" in said or "resol" in said or "known" in said
+        word, found = bring(scratch, f"{scheme}://{host}:{port}/data", networks=["10.0.0.0/8"], attempts=1)
+        assert (word, storage.asked) == ("failed", []), found
+    assert (
+        "not a public address" in found or "no web address" in found or "resol" in found or "known" in found
+    )
 
 
 NOT_PUBLIC = ["10.0.0.1", "169.254.169.254", "100.64.0.1", "192.168.1.1", "fe80::1%eth0", "fd00::1"]
@@ -299,8 +301,8 @@ def test_a_server_that_is_busy_until_a_date_that_is_none_is_tried_again(scratch:
         yield b"HTTP/1.1 503 Busy\r\nRetry-After: %s\r\nContent-Length: 0\r\n\r\n" % when.encode()
 
     with hostile_server(answer) as host:
-        word, said = bring(scratch, f"http://{host}/x", attempts=2)
-    assert (word, "attempt 2 of 2" in said, "with 503" in said) == ("failed", True, True), said
+        word, found = bring(scratch, f"http://{host}/x", attempts=2)
+    assert (word, "attempt 2 of 2" in found, "with 503" in found) == ("failed", True, True), found
 
 
 @pytest.mark.parametrize("text", ["a" * 500_000, f"sha-256=:YQ==:{' ' * 500_000}x", "=" * 500_000])
@@ -322,8 +324,8 @@ def test_a_redirect_to_another_protocol_is_not_followed(scratch: Path, scheme: s
         )
 
     with hostile_server(answer) as host:
-        word, said = bring(scratch, f"http://{host}/x", attempts=1)
-    assert (word, "leads to no web address" in said) == ("failed", True), said
+        word, found = bring(scratch, f"http://{host}/x", attempts=1)
+    assert (word, "leads to no web address" in found) == ("failed", True), found
 
 
 def test_nothing_of_the_environment_leads_a_transfer_through_another_host(
@@ -360,10 +362,10 @@ def test_a_disk_that_fills_up_while_a_file_comes_is_reported_and_not_tried_again
     (tmp_path / "storage").mkdir()
     with FaultyStorage(tmp_path / "storage") as storage:
         storage.put("data", bytes(3_000_000))
-        word, said = bring(full_disk, f"{storage.url}/data")
+        word, found = bring(full_disk, f"{storage.url}/data")
     assert word == "failed"
-    assert "no space left on device; free some space there" in said
-    assert "attempt 1 of 3" in said
+    assert "no space left on device; free some space there" in found
+    assert "attempt 1 of 3" in found
     assert not (full_disk / "x").exists()
 
 
@@ -372,8 +374,8 @@ def test_a_disk_that_fills_up_while_a_result_goes_keeps_no_part_of_it(scratch: P
     (scratch / "x").write_bytes(bytes(3_000_000))
     (full_disk / "x").write_text("before")
     file = {"path": "x", "url": f"file://{full_disk}/x"}
-    word, said = TransferProcess(scratch, "out", [file]).last()
-    assert (word, "no space left" in said) == ("failed", True), said
+    word, found = TransferProcess(scratch, "out", [file]).last()
+    assert (word, "no space left" in found) == ("failed", True), found
     assert {path.name: path.read_text() for path in full_disk.iterdir()} == {"x": "before"}
 
 
@@ -389,5 +391,5 @@ def test_a_directory_with_too_many_entries_is_refused_without_reading_all(
         files = [{"path": "d/", "url": f"file://{many}/", "directory": True}]
         if direction == "out":
             files = [{"path": f"{many}/", "url": f"file://{tmp_path}/there/", "directory": True}]
-        word, said = TransferProcess(scratch, direction, files, attempts=1).last()
-        assert (word, "more than 100,000 files" in said) == ("failed", True), said
+        word, found = TransferProcess(scratch, direction, files, attempts=1).last()
+        assert (word, "more than 100,000 files" in found) == ("failed", True), found

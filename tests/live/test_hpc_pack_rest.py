@@ -409,6 +409,6 @@ def test_a_date_is_written_as_it_was_read(text: str) -> None:
 def test_every_path_is_there_once_and_the_page_names_its_test() -> None:
     assert len({(method, path) for method, path, _ in PATHS}) == len(PATHS)
     rows = re.findall(r"^\| (`/.*`) \| `(test_\w+)` \|$", PAGE.read_text(), re.MULTILINE)
-    told = [path for paths, _ in rows for path in re.findall("`([^`]+)`", paths)]
-    assert sorted(told) == sorted({path for _, path, _ in PATHS})
+    found = [path for paths, _ in rows for path in re.findall("`([^`]+)`", paths)]
+    assert sorted(found) == sorted({path for _, path, _ in PATHS})
     assert {test for _, test in rows} <= globals().keys()

@@ -20,11 +20,11 @@ from test_node_limits import (  # noqa: F401 - fixtures
     ROOT,
     folder,
     grouped,
+    printed_words,
     python,
     run,
     scene,
     submit,
-    told,
     with_groups,
 )
 
@@ -41,7 +41,7 @@ STANDARD = ["0", "1", "2"]
 
 def test_a_task_has_only_the_standard_streams(scene: Scene) -> None:  # noqa: F811
     run(scene, f"/bin/sh -c '{LIST}'")
-    assert told(scene) == STANDARD
+    assert printed_words(scene) == STANDARD
 
 
 def test_a_task_with_limits_has_only_the_standard_streams(scene: Scene) -> None:  # noqa: F811
@@ -49,7 +49,7 @@ def test_a_task_with_limits_has_only_the_standard_streams(scene: Scene) -> None:
     submit(scene, f"/bin/sh -c '{LIST}'", bound=True, max_processes=9, **more)
     scene.head.run(1, (1, 1))
     scene.head.result(1)
-    assert told(scene) == STANDARD
+    assert printed_words(scene) == STANDARD
 
 
 @with_groups
@@ -70,7 +70,7 @@ def test_no_task_puts_a_process_of_somebody_else_into_a_group_that_is_killed(gro
             before = Path(f"/proc/{victim.pid}/cgroup").read_text()
             result = run(grouped, program, uid=NOBODY, memory_limited=True, bound=True)
             assert result.exit_code == 0
-            assert told(grouped) == []
+            assert printed_words(grouped) == []
             assert Path(f"/proc/{victim.pid}/cgroup").read_text() == before
             grouped.head.close_job()
             assert victim.poll() is None

@@ -59,7 +59,7 @@ def test_a_job_that_spins_on_some_of_its_processors_has_their_share(
 def test_seff_prints_the_lines_of_slurm_and_the_sdk_has_the_values(head: RealHead, tmp_path: Path) -> None:
     slurm = Programs(head, tmp_path / "bin", "--only", "slurm")
     job, found, _, _ = spun(head, tmp_path, 1)
-    lines = dict(line.split(": ", 1) for line in slurm.said(f"seff {job}", tmp_path).splitlines())
+    lines = dict(line.split(": ", 1) for line in slurm.output(f"seff {job}", tmp_path).splitlines())
     assert [*lines] == [
         "Job ID", "Cluster", "User/Group", "State", "Nodes", "Cores per node", "CPU Utilized",
         "CPU Efficiency", "Job Wall-clock time", "Memory Utilized", "Memory Efficiency",
@@ -77,17 +77,19 @@ def test_seff_knows_elements_of_arrays_and_jobs_that_wait_or_are_unknown(
 ) -> None:
     slurm = Programs(head, tmp_path / "bin", "--only", "slurm")
     options = "--wait --parsable --mem-per-cpu=100 --array=3-4"
-    array = slurm.said(f"sbatch {options} --wrap 'exit $((SLURM_ARRAY_TASK_ID-3))' || true", tmp_path)
-    said = slurm.said(f"seff {array}_3", tmp_path)
-    assert f"Array Job ID: {array}_3\n" in said
-    assert "State: COMPLETED (exit code 0)\nCores: 1\n" in said
-    assert said.endswith(" of 100.00 MB (100.00 MB/core)")
-    assert "State: FAILED (exit code 1)\n" in slurm.said(f"seff {array}_4", tmp_path)
-    assert f"Job ID: {array}\nCluster: " in slurm.said(f"seff {array}", tmp_path)
-    held = slurm.said("sbatch --parsable -H --wrap true", tmp_path)
-    said = slurm.said(f"seff {held}", tmp_path)
-    assert said.endswith("State: PENDING\nCores: 1\nEfficiency not available for jobs in the PENDING state.")
-    slurm.said(f"scancel {held}", tmp_path)
+    array = slurm.output(f"sbatch {options} --wrap 'exit $((SLURM_ARRAY_TASK_ID-3))' || true", tmp_path)
+    output = slurm.output(f"seff {array}_3", tmp_path)
+    assert f"Array Job ID: {array}_3\n" in output
+    assert "State: COMPLETED (exit code 0)\nCores: 1\n" in output
+    assert output.endswith(" of 100.00 MB (100.00 MB/core)")
+    assert "State: FAILED (exit code 1)\n" in slurm.output(f"seff {array}_4", tmp_path)
+    assert f"Job ID: {array}\nCluster: " in slurm.output(f"seff {array}", tmp_path)
+    held = slurm.output("sbatch --parsable -H --wrap true", tmp_path)
+    output = slurm.output(f"seff {held}", tmp_path)
+    assert output.endswith(
+        "State: PENDING\nCores: 1\nEfficiency not available for jobs in the PENDING state."
+    )
+    slurm.output(f"scancel {held}", tmp_path)
     for words in (f"seff {array}_9", "seff 999999"):
         unknown = slurm.run(words, tmp_path)
         assert (unknown.returncode, unknown.stderr) == (2, "Job not found.\n")

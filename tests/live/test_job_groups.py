@@ -97,18 +97,18 @@ def test_a_diamond_with_a_failing_side_runs_what_waits_for_that_failure(
         "mourn": "skipped",
         "tell": "Finished",
     }
-    said = log.read_text().split()
-    assert said[0] == "top"
-    assert said.index("left") < said.index("mend") < said.index("tell")
-    assert sorted(said) == ["left", "mend", "right", "tell", "top"]
+    output = log.read_text().split()
+    assert output[0] == "top"
+    assert output.index("left") < output.index("mend") < output.index("tell")
+    assert sorted(output) == ["left", "mend", "right", "tell", "top"]
     left, right, bottom = (ended[name]["id"] for name in ("left", "right", "bottom"))
     why = f"it waits for job {left} to finish (OnSuccess), and job {left} failed"
     assert ended["bottom"]["message"] == why
     assert ended["mourn"]["message"] == (
         f"it waits for job {right} to fail (OnFailure), and job {right} finished"
     )
-    told = head.ask("explain_job", job=bottom)
-    assert [(one["job"], one["status"]) for one in told["dependencies"]] == [
+    answer = head.ask("explain_job", job=bottom)
+    assert [(one["job"], one["status"]) for one in answer["dependencies"]] == [
         (left, "never"),
         (right, "met"),
     ]

@@ -167,11 +167,11 @@ def test_how_long_jobs_waited_there_is_known_after_a_restart(head: RealHead, pee
     head.kill()
     head.start_again()
     job = submit(head, "true", {"resource": "here,old"})
-    head.until(lambda: "as long as our tasks waited there" in told(head, job))
+    head.until(lambda: "as long as our tasks waited there" in history_of(head, job))
     for one in (*big, behind):
         head.ask("cancel_job", job=one)
     assert head.wait(job)["state"] == "Finished"
 
 
-def told(head: RealHead, job: int) -> str:
+def history_of(head: RealHead, job: int) -> str:
     return " ".join(entry["text"] for entry in head.ask("job_history", job=job)["history"])

@@ -58,10 +58,10 @@ def test_a_job_gets_the_size_and_the_limit_that_it_asks_for(head: RealHead, peer
     job = submit(head, "sleep 60", {"runtime": "2"}, numprocessors="3", env="GREETING=hi")
     head.wait_for(job, "Running")
     number = head.ask("job", job=job)["job"]["resource_jobs"][0]
-    said = peer.run("scontrol", "-o", "show", "job", number)
-    assert " NumCPUs=3 " in said
-    assert " TimeLimit=00:02:00 " in said
-    assert " Requeue=0 " in said
+    found = peer.run("scontrol", "-o", "show", "job", number)
+    assert " NumCPUs=3 " in found
+    assert " TimeLimit=00:02:00 " in found
+    assert " Requeue=0 " in found
     head.ask("cancel_job", job=job)
     assert head.wait(job)["state"] == "Canceled"
     assert number not in peer.run("squeue", "-h", "-t", "pending,running", "-o", "%i").split()
@@ -216,16 +216,16 @@ def test_a_job_there_gets_signals_that_its_owner_sends(
     for name in ("all", "program", "steps"):
         (tmp_path / name).mkdir()
         ids.append(submit(head, catching(peer, tmp_path / name)))
-    for job, name, said in zip(ids, SAID, SAID.values(), strict=True):
+    for job, name, expected in zip(ids, SAID, SAID.values(), strict=True):
         place = tmp_path / name
         head.wait_for(job, "Running")
         head.until(lambda place=place: {each.name for each in place.iterdir()} >= SAID["all"])
         answer = head.ask("signal_job", job=job, signal="USR1", target=name)
         assert answer["nodes"] == ["@peer"]
-        head.until(lambda place=place, said=said: got(place) == sorted(said))
+        head.until(lambda place=place, expected=expected: got(place) == sorted(expected))
         (place / "end").touch()
         assert head.wait(job)["state"] == "Finished"
-        assert got(place) == sorted(said), "it came twice"
+        assert got(place) == sorted(expected), "it came twice"
 
 
 def test_a_job_there_gets_its_signal_before_the_limit(

@@ -55,10 +55,10 @@ def test_a_job_has_its_size_is_held_released_and_canceled(head: RealHead, slurm:
     job = submit(head, "sleep 300", runtime="2")
     head.until(lambda: head.ask("job", job=job)["job"]["resource_jobs"])
     number = head.ask("job", job=job)["job"]["resource_jobs"][0]
-    said = slurm.run("scontrol", "-o", "show", "job", number)
-    assert " NumCPUs=2 " in said
-    assert " TimeLimit=00:02:00 " in said
-    assert " Requeue=0 " in said
+    found = slurm.run("scontrol", "-o", "show", "job", number)
+    assert " NumCPUs=2 " in found
+    assert " TimeLimit=00:02:00 " in found
+    assert " Requeue=0 " in found
     head.ask("hold_job", job=job)
     head.until(lambda: "JobHeld" in slurm.run("squeue", "-h", "-j", number, "-o", "%r"))
     head.ask("cancel_job", job=big)

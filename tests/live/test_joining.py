@@ -93,7 +93,7 @@ def test_several_machines_join_by_one_line_each_with_its_name(head: RealHead, ne
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "message"),
     [
         (lambda text: text.replace("/", "/x", 1), "was never made by this cluster"),
         (
@@ -105,11 +105,11 @@ def test_several_machines_join_by_one_line_each_with_its_name(head: RealHead, ne
     ids=["another secret", "another head", "cut off"],
 )
 def test_a_wrong_invitation_is_refused_in_words(
-    head: RealHead, new_node: NewNode, spoil: Callable[[str], str], said: str
+    head: RealHead, new_node: NewNode, spoil: Callable[[str], str], message: str
 ) -> None:
     done = new_node("one").join(spoil(invite(head)))
     assert done.returncode in (1, 2)
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def test_an_invitation_for_one_name_lets_nobody_else_in(head: RealHead, new_node: NewNode) -> None:
@@ -247,9 +247,9 @@ def test_a_node_that_says_nothing_is_given_up_and_comes_back_clean(
 ) -> None:
     head.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "2"})
     silent, other = joined(head, new_node("silent")), new_node("other")
-    told = tmp_path / "told"
+    found = tmp_path / "told"
     job = head.submit(
-        f"echo $HEADNODE_NODE >> {told}; while [ ! -e {tmp_path}/end ]; do sleep 0.05; done",
+        f"echo $HEADNODE_NODE >> {found}; while [ ! -e {tmp_path}/end ]; do sleep 0.05; done",
         rerunnable="true",
     )
     head.wait_for(job, "Running")
@@ -262,4 +262,4 @@ def test_a_node_that_says_nothing_is_given_up_and_comes_back_clean(
     wait_for_state(head, "silent", "Ready")
     (tmp_path / "end").touch()
     assert head.wait(job)["state"] == "Finished"
-    assert told.read_text().split() == ["silent", "other"]
+    assert found.read_text().split() == ["silent", "other"]

@@ -94,9 +94,9 @@ def test_a_command_runs_on_the_other_node_with_input_output_and_exit_status(
     echo $other
     """
     work = Parallel(shared, tmp_path, script)
-    told = work.wait().split("\n")
-    assert told == [f"in {told[3]}", str(tmp_path), "status 7", told[3], ""]
-    assert told[3] in shared.nodes
+    found = work.wait().split("\n")
+    assert found == [f"in {found[3]}", str(tmp_path), "status 7", found[3], ""]
+    assert found[3] in shared.nodes
     assert work.errors == "wrong\n"
 
 
@@ -321,9 +321,9 @@ def test_the_result_of_a_task_shows_what_it_used_on_all_its_nodes(shared: Cluste
     """
     work = Parallel(shared, tmp_path, script)
     assert work.wait() == ""
-    told = shared.ask("task", job=work.job, task=1)["task"]
-    assert 160 * 1024 < told["peak_memory"] < 320 * 1024
-    assert told["bytes_written"] >= 6_000_000
+    answer = shared.ask("task", job=work.job, task=1)["task"]
+    assert 160 * 1024 < answer["peak_memory"] < 320 * 1024
+    assert answer["bytes_written"] >= 6_000_000
 
 
 def test_want_of_memory_on_another_node_is_why_the_task_failed(shared: Cluster, tmp_path: Path) -> None:
@@ -331,18 +331,18 @@ def test_want_of_memory_on_another_node_is_why_the_task_failed(shared: Cluster, 
     script = f"{OTHER}$HEADNODE_LAUNCH -n $other 'exec {sys.executable} -I -S takes.py' || exit 9"
     work = Parallel(shared, tmp_path, script, memory=16)
     work.wait()
-    told = shared.ask("task", job=work.job, task=1)["task"]
-    assert told["exit_code"] == 9
-    assert "on node " in told["message"]
-    assert "it needed more than the 32 MB (16 MB for each of its 2 processors)" in told["message"]
+    answer = shared.ask("task", job=work.job, task=1)["task"]
+    assert answer["exit_code"] == 9
+    assert "on node " in answer["message"]
+    assert "it needed more than the 32 MB (16 MB for each of its 2 processors)" in answer["message"]
 
 
 def test_what_is_launched_has_the_limits_of_its_task(shared: Cluster, tmp_path: Path) -> None:
     limits = {"nofile": "50:70", "fsize": 8192}
     shown = "bash -c 'ulimit -Sn; ulimit -Hn; ulimit -Sf; ulimit -St; ulimit -Sv'"
     script = f'{OTHER}$HEADNODE_LAUNCH -n $other "{shown}"; {shown}'
-    told = Parallel(shared, tmp_path, script, resource_limits=limits).wait().split()
-    there, here = told[:5], told[5:]
+    found = Parallel(shared, tmp_path, script, resource_limits=limits).wait().split()
+    there, here = found[:5], found[5:]
     assert there[:3] == ["50", "70", "8"]
     assert there == here
 
@@ -353,10 +353,10 @@ def test_a_limit_that_was_reached_on_another_node_is_why_the_task_failed(
     script = f"{OTHER}$HEADNODE_LAUNCH -n $other 'exec head -c 100000 /dev/zero > much' || exit 9"
     work = Parallel(shared, tmp_path, script, resource_limits={"fsize": 8192})
     work.wait()
-    told = shared.ask("task", job=work.job, task=1)["task"]
-    assert told["exit_code"] == 9
-    assert told["message"].startswith("on node ")
-    assert "SIGXFSZ: it reached its limit 'fsize', 8192 bytes in a file" in told["message"]
+    answer = shared.ask("task", job=work.job, task=1)["task"]
+    assert answer["exit_code"] == 9
+    assert answer["message"].startswith("on node ")
+    assert "SIGXFSZ: it reached its limit 'fsize', 8192 bytes in a file" in answer["message"]
     assert (tmp_path / "much").stat().st_size == 8192
 
 
@@ -367,9 +367,9 @@ def test_no_more_processes_are_launched_than_the_task_asked_for(shared: Cluster,
     script = f"{OTHER}$HEADNODE_LAUNCH -n $other '{bomb}' || exit 9"
     work = Parallel(shared, tmp_path, script, resource_limits={"nproc": 30})
     assert 0 < len(work.wait().split()) <= 30
-    told = shared.ask("task", job=work.job, task=1)["task"]
-    assert told["message"].startswith("on node ")
-    assert "it reached its limit 'nproc', 30 processes and threads" in told["message"]
+    answer = shared.ask("task", job=work.job, task=1)["task"]
+    assert answer["message"].startswith("on node ")
+    assert "it reached its limit 'nproc', 30 processes and threads" in answer["message"]
 
 
 def test_a_head_that_is_killed_interrupts_no_conversation(shared: Cluster, tmp_path: Path) -> None:

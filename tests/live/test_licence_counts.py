@@ -26,57 +26,57 @@ def program(tmp_path: Path) -> Path:
 
 def licences(head: RealHead) -> str:
     values = {one["name"]: one["value"] for one in head.ask("parameters")["parameters"]}
-    told: str = values["Licences"]
-    return told
+    found: str = values["Licences"]
+    return found
 
 
 def trouble(head: RealHead) -> str:
-    told: str = head.ask("cluster")["cluster"]["licence_problem"]
-    return told
+    found: str = head.ask("cluster")["cluster"]["licence_problem"]
+    return found
 
 
 def test_a_job_waits_until_the_program_says_that_there_are_enough(head: RealHead, program: Path) -> None:
-    told = program.with_name("told")
-    told.write_text("solver:1\nmesher:3\n")
+    found = program.with_name("told")
+    found.write_text("solver:1\nmesher:3\n")
     head.ask("set_parameters", values={"LicenceProgram": str(program)})
     head.until(lambda: licences(head) == "solver:1,mesher:3")
     job = head.submit("/bin/true", terms={"license": "solver:2"})
     head.until(lambda: "solver" in head.ask("job", job=job)["job"]["pending_reason"])
-    told.write_text("solver:2\n")
+    found.write_text("solver:2\n")
     assert head.wait(job)["state"] == "Finished"
 
 
 def test_a_program_that_fails_or_talks_nonsense_leaves_the_counts_as_they_are(
     head: RealHead, program: Path
 ) -> None:
-    told = program.with_name("told")
-    told.write_text("solver:1\n")
+    found = program.with_name("told")
+    found.write_text("solver:1\n")
     head.ask("set_parameters", values={"LicenceProgram": str(program)})
     head.until(lambda: licences(head) == "solver:1")
-    told.write_text("no licences today\n")
+    found.write_text("no licences today\n")
     head.until(lambda: "no licences today" in trouble(head))
-    told.unlink()
+    found.unlink()
     head.until(lambda: "exit code 1" in trouble(head))
     assert licences(head) == "solver:1"
-    told.write_text("solver:5\n")
+    found.write_text("solver:5\n")
     head.until(lambda: licences(head) == "solver:5" and not trouble(head))
 
 
 def test_running_jobs_go_on_when_there_are_fewer_licences_than_they_hold(
     head: RealHead, program: Path, tmp_path: Path
 ) -> None:
-    told, flag = program.with_name("told"), tmp_path / "end"
-    told.write_text("solver:1\n")
+    found, flag = program.with_name("told"), tmp_path / "end"
+    found.write_text("solver:1\n")
     head.ask("set_parameters", values={"LicenceProgram": str(program)})
     head.until(lambda: licences(head) == "solver:1")
     wait = f"while [ ! -e {flag} ]; do sleep 0.02; done"
     running = head.submit(wait, terms={"license": "solver:1"})
     head.wait_for(running, "Running")
-    told.write_text("solver:0\n")
+    found.write_text("solver:0\n")
     head.until(lambda: licences(head) == "solver:0")
     later = head.submit("/bin/true", terms={"license": "solver:1"})
     flag.touch()
     assert head.wait(running)["state"] == "Finished"
     assert head.ask("job", job=later)["job"]["state"] == "Queued"
-    told.write_text("solver:1\n")
+    found.write_text("solver:1\n")
     assert head.wait(later)["state"] == "Finished"

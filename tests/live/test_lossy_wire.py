@@ -39,8 +39,8 @@ class Scene:
         self.harm = 0.0
         self.only: tuple[str, ...] = ()  # kinds that are harmed; all of KINDS when empty
         self.fates: tuple[Fate, ...] = BAD
-        self.told = directory / "told"
-        self.told.touch()
+        self.log = directory / "told"
+        self.log.touch()
         nodes = head.state / "nodes.sock"
         self.wire = LossyWire(directory / "wire.sock", nodes, self._fate, random.Random(seed + 1))
         self.state = directory / "agent"
@@ -74,7 +74,7 @@ class Scene:
 
     def counted(self) -> Counter[str]:
         """Return how often each attempt wrote that it ran."""
-        return Counter(self.told.read_text().split())
+        return Counter(self.log.read_text().split())
 
     def agree(self) -> None:
         """Wait until head and agent agree without a question, on a wire that is well."""
@@ -108,7 +108,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def short(scene: Scene) -> str:
-    return f"echo $HEADNODE_TASK >> {scene.told}; sleep {scene.dice.choice(('0', '0.1', '0.4'))}"
+    return f"echo $HEADNODE_TASK >> {scene.log}; sleep {scene.dice.choice(('0', '0.1', '0.4'))}"
 
 
 def once(scene: Scene, command: str, **more: Any) -> int:
@@ -128,10 +128,10 @@ def test_whatever_is_lost_doubled_or_late_every_task_runs_once_and_every_job_end
         jobs.append(once(scene, short(scene)))
         if suspended is None or scene.is_over(suspended):
             terms = {"suspendable": "true"}
-            suspended = once(scene, f"echo $HEADNODE_TASK >> {scene.told}; sleep 3", terms=terms)
+            suspended = once(scene, f"echo $HEADNODE_TASK >> {scene.log}; sleep 3", terms=terms)
             jobs.append(suspended)
         _suspend_or_resume(scene, suspended)
-        longer = once(scene, f"echo $HEADNODE_TASK >> {scene.told}; exec sleep 600")
+        longer = once(scene, f"echo $HEADNODE_TASK >> {scene.log}; exec sleep 600")
         jobs.append(longer)
         program = scene.dice.choice(("/bin/true", "/bin/false", ""))
         scene.head.ask("set_parameters", values={"HealthCheckProgram": program})
@@ -188,7 +188,7 @@ def test_of_one_kind_every_message_is_lost_for_a_while_and_nothing_is_stuck(scen
     scene.only, scene.fates, scene.harm = (kind,), ("lost",), 1.0
     end = scene.directory / "end"
     waits = f"until [ -e {end} ]; do sleep 0.02; done"
-    job = once(scene, f"echo $HEADNODE_TASK >> {scene.told}; {waits}", terms={"suspendable": "true"})
+    job = once(scene, f"echo $HEADNODE_TASK >> {scene.log}; {waits}", terms={"suspendable": "true"})
     long = once(scene, "exec sleep 600")
     if kind in OF_SUSPENSION:
         scene.until(lambda: scene.job(job)["state"] == "Running", "it runs")
@@ -238,7 +238,7 @@ def launches(scene: Scene, number: int) -> int:
     """Submit a task that sends something through a command that it launches, and leaves another behind."""
     left = "sleep 600 < /dev/null > /dev/null 2>&1 &"
     script = (
-        f"echo $HEADNODE_TASK >> {scene.told}; $HEADNODE_LAUNCH -n n1 '{left}' || exit 8; "
+        f"echo $HEADNODE_TASK >> {scene.log}; $HEADNODE_LAUNCH -n n1 '{left}' || exit 8; "
         f"seq 20000 | $HEADNODE_LAUNCH n1 'cat; exit {number}' > {scene.directory}/came-{number}; "
         f"[ $? = {number} ] || exit 9"
     )

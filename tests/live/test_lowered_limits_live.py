@@ -36,9 +36,9 @@ def test_a_job_starts_earlier_and_is_ended_at_its_lowered_limit(nodes: Cluster, 
     assert job["started"] + job["run_time"] <= nodes.job(first)["started"] + SPAN
 
     slurm = Programs(nodes, tmp_path, "--only", "slurm")
-    limit = slurm.said(f"squeue -h -j {lowered} -o %l", tmp_path).strip()
+    limit = slurm.output(f"squeue -h -j {lowered} -o %l", tmp_path).strip()
     assert 2 <= int(limit.rpartition(":")[2]) <= SPAN, limit
-    assert "TimeMin=00:00:02" in slurm.said(f"scontrol show job {lowered}", tmp_path)
+    assert "TimeMin=00:00:02" in slurm.output(f"scontrol show job {lowered}", tmp_path)
 
     assert nodes.wait(lowered) == "Canceled"
     ended = nodes.job(lowered)

@@ -26,8 +26,8 @@ def test_a_machine_shows_its_disk_swap_architecture_and_system() -> None:
 
 
 def test_what_an_agent_is_told_counts_and_features_and_groups_are_lists() -> None:
-    told = ["--disk", "7", "--swap", "8", "--memory", "9", "--features", "gpu, ssd,", "--groups", "a,b"]
-    facts = facts_of_this_machine(read_options([*GIVEN, *told]))
+    found = ["--disk", "7", "--swap", "8", "--memory", "9", "--features", "gpu, ssd,", "--groups", "a,b"]
+    facts = facts_of_this_machine(read_options([*GIVEN, *found]))
     assert (facts.disk, facts.swap, facts.memory) == (7, 8, 9)
     assert (facts.features, facts.groups) == (("gpu", "ssd"), ("a", "b"))
 
@@ -69,8 +69,8 @@ def test_files_of_processors_that_are_missing_or_none_are_not_known_and_never_an
 
 
 def test_what_an_agent_is_told_of_its_topology_is_believed() -> None:
-    told = ["--processors", "64", "--sockets", "2", "--cores-per-socket", "16", "--threads-per-core", "2"]
-    facts = facts_of_this_machine(read_options([*GIVEN, *told]))
+    found = ["--processors", "64", "--sockets", "2", "--cores-per-socket", "16", "--threads-per-core", "2"]
+    facts = facts_of_this_machine(read_options([*GIVEN, *found]))
     assert (facts.sockets, facts.cores_per_socket, facts.threads_per_core) == (2, 16, 2)
 
 

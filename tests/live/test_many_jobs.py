@@ -42,8 +42,8 @@ def hn(
     )
 
 
-def outputs(head: RealHead, said: str) -> list[str]:
-    jobs = [int(line.rpartition(" ")[2].rstrip(".")) for line in said.splitlines() if "submitted" in line]
+def outputs(head: RealHead, text: str) -> list[str]:
+    jobs = [int(line.rpartition(" ")[2].rstrip(".")) for line in text.splitlines() if "submitted" in line]
     for job in jobs:
         assert head.wait(job)["state"] == "Finished"
     return [head.output(job) for job in jobs]
@@ -76,21 +76,21 @@ def test_coroutines_submit_many_and_a_key_makes_them_once(head: RealHead) -> Non
 
 def test_each_line_is_a_command_a_job_or_the_argument_of_a_program(head: RealHead, tmp_path: Path) -> None:
     lines = 'echo "a  b" | tr a c\n\n{"name": "j", "command": "pwd", "work_directory": "/"}\n'
-    said = hn(head, "--each-line", "-", lines=lines)
-    assert (said.returncode, outputs(head, said.stdout)) == (0, ["c  b\n", "/\n"])
+    result = hn(head, "--each-line", "-", lines=lines)
+    assert (result.returncode, outputs(head, result.stdout)) == (0, ["c  b\n", "/\n"])
     (tmp_path / "words").write_text("$HOME\nit's\n")
-    said = hn(head, "--each-line", str(tmp_path / "words"), "echo", "<{}>", "end")
-    assert (said.returncode, outputs(head, said.stdout)) == (0, ["<$HOME> end\n", "<it's> end\n"])
-    said = hn(head, "--each-line", str(tmp_path / "words"), "echo")
-    assert outputs(head, said.stdout) == ["$HOME\n", "it's\n"]
+    result = hn(head, "--each-line", str(tmp_path / "words"), "echo", "<{}>", "end")
+    assert (result.returncode, outputs(head, result.stdout)) == (0, ["<$HOME> end\n", "<it's> end\n"])
+    result = hn(head, "--each-line", str(tmp_path / "words"), "echo")
+    assert outputs(head, result.stdout) == ["$HOME\n", "it's\n"]
 
 
 def test_a_refused_line_is_named_and_the_others_are_submitted(head: RealHead) -> None:
     lines = 'true\n{"command": "true", "run_tyme": 3}\ntrue\n'
-    said = hn(head, "--each-line", "-", lines=lines)
-    assert (said.returncode, said.stdout.count("submitted")) == (1, 2)
-    assert "-:2: " in said.stderr
-    assert "run_tyme" in said.stderr
+    result = hn(head, "--each-line", "-", lines=lines)
+    assert (result.returncode, result.stdout.count("submitted")) == (1, 2)
+    assert "-:2: " in result.stderr
+    assert "run_tyme" in result.stderr
     before = len(head.ask("jobs", limit=1000)["jobs"])
     none = hn(head, "--each-line", "-", "--all-or-none", lines=lines)
     assert (none.returncode, none.stdout) == (2, "")
@@ -106,8 +106,8 @@ def test_an_option_that_would_be_lost_is_refused(head: RealHead, tmp_path: Path)
         (("--lenient", "--each-line", "-"), "true\n"),
         (("--group", "g", "--each-line", "-"), "true\n"),
     ):
-        said = hn(head, *words, lines=lines, cwd=tmp_path)
-        assert (said.returncode, said.stdout) == (2, ""), said.stderr
+        result = hn(head, *words, lines=lines, cwd=tmp_path)
+        assert (result.returncode, result.stdout) == (2, ""), result.stderr
 
 
 def test_several_job_files_are_submitted_at_once_and_again_with_the_key_not_twice(

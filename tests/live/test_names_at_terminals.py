@@ -67,11 +67,11 @@ def test_a_name_is_spelt_out_at_a_terminal(programs: Programs, tmp_path: Path, c
 
 @pytest.mark.parametrize("command", LISTS)
 def test_a_name_is_no_row_of_a_list(programs: Programs, tmp_path: Path, command: str) -> None:
-    said = programs.run(command, tmp_path).stdout
-    assert "\x1b]0;" in said  # a name is there, perhaps cut
-    assert not [line for line in re.split("[\n\r]", said) if re.match(r"\s*9[89]\b", line)]
+    output = programs.run(command, tmp_path).stdout
+    assert "\x1b]0;" in output  # a name is there, perhaps cut
+    assert not [line for line in re.split("[\n\r]", output) if re.match(r"\s*9[89]\b", line)]
 
 
 def test_programs_that_read_a_list_get_names_as_they_are(programs: Programs, tmp_path: Path) -> None:
-    assert f"n{STEERS}" in programs.said("squeue -h -o %j", tmp_path)
-    assert "\x1f" in programs.said("sacct -n -P --delimiter=$'\\x1f'", tmp_path)
+    assert f"n{STEERS}" in programs.output("squeue -h -o %j", tmp_path)
+    assert "\x1f" in programs.output("sacct -n -P --delimiter=$'\\x1f'", tmp_path)

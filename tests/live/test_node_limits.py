@@ -79,10 +79,10 @@ def has_groups(scene: Scene) -> bool:
 
 def submit(scene: Scene, *commands: str, **more: Any) -> None:
     """Open a job with a task for each command; what is not of its description is said to the node."""
-    said = {name: more.pop(name) for name in ("bound", "memory_limited", "max_processes") if name in more}
+    found = {name: more.pop(name) for name in ("bound", "memory_limited", "max_processes") if name in more}
     uid = more.pop("uid", scene.user)
     tasks = tuple(TaskSpec(command=each, work_directory=str(scene.work)) for each in commands)
-    scene.head.open(JobSpec(tasks=tasks, **more), uid=uid, **said)
+    scene.head.open(JobSpec(tasks=tasks, **more), uid=uid, **found)
 
 
 def run(scene: Scene, command: str, processor: int | tuple[int, ...] = 0, **more: Any) -> AttemptOutcome:
@@ -103,7 +103,7 @@ def takes(scene: Scene, megabytes: int, seconds: float = 60 * SLOWNESS) -> str:
     return python(scene, f"take{megabytes}.py", f"{text}time.sleep({seconds})\n")
 
 
-def told(scene: Scene, task: int = 1) -> list[str]:
+def printed_words(scene: Scene, task: int = 1) -> list[str]:
     """Return the words that a task has printed."""
     output = scene.captured(task)  # what nothing was printed to is not kept
     return output.read_text().split() if output.exists() else []
@@ -202,7 +202,7 @@ def test_a_task_runs_on_its_own_processors_and_ccp_coreids_names_them(scene: Sce
     for task in (1, 2):
         scene.head.run(task, (1, 1), processor=task - 1)
         assert scene.head.result(task).exit_code == 0
-        assert told(scene, task) == [str(machine[task - 1]), "|", str(machine[task - 1])]
+        assert printed_words(scene, task) == [str(machine[task - 1]), "|", str(machine[task - 1])]
 
 
 @several
@@ -221,7 +221,7 @@ def test_who_is_not_to_be_bound_has_all_processors(scene: Scene) -> None:
     machine = [str(number) for number in sorted(os.sched_getaffinity(0))]
     show = python(scene, "show.py", AFFINITY)
     assert run(scene, show).exit_code == 0
-    assert told(scene) == [*machine, "|", machine[0]]
+    assert printed_words(scene) == [*machine, "|", machine[0]]
 
 
 @several
@@ -232,7 +232,7 @@ def test_processors_have_the_machines_numbers_where_the_agent_has_only_some(fold
     with scene:
         assert scene.head.hellos[0].facts.machine_processors == (last,)
         assert run(scene, python(scene, "show.py", AFFINITY), bound=True).exit_code == 0
-        assert told(scene) == [str(last), "|", str(last)]
+        assert printed_words(scene) == [str(last), "|", str(last)]
 
 
 def test_where_more_processors_are_declared_than_there_are_nothing_is_bound(folder: Path) -> None:
@@ -241,7 +241,11 @@ def test_where_more_processors_are_declared_than_there_are_nothing_is_bound(fold
     with scene:
         assert scene.head.hellos[0].facts.machine_processors == ()
         assert run(scene, python(scene, "show.py", AFFINITY), 63, bound=True).exit_code == 0
-        assert told(scene) == [*(str(number) for number in sorted(os.sched_getaffinity(0))), "|", "63"]
+        assert printed_words(scene) == [
+            *(str(number) for number in sorted(os.sched_getaffinity(0))),
+            "|",
+            "63",
+        ]
         assert scene.log().count("tasks are not bound") == 1
 
 
@@ -355,7 +359,7 @@ def test_a_task_has_no_more_processes_than_it_asked_for(scene: Scene) -> None:
     if not ROOT:
         pytest.skip("processes of this user that run already would count")
     ended = run(scene, python(scene, "bomb.py", BOMB), resource_limits=(ResourceLimit("nproc", 30, 30),))
-    made, errno = map(int, told(scene))
+    made, errno = map(int, printed_words(scene))
     assert (0 < made < 30, errno) == (True, 11)
     if has_groups(scene):
         assert "reached its limit 'nproc', 30 processes and threads" in ended.message
@@ -366,7 +370,7 @@ def test_all_tasks_of_a_job_have_no_more_processes_than_the_cluster_allows(group
     submit(grouped, python(grouped, "bomb.py", BOMB), max_processes=100)
     grouped.head.run(1, (1, 1))
     grouped.head.result(1)
-    made, errno = map(int, told(grouped))
+    made, errno = map(int, printed_words(grouped))
     assert (made < 100, errno) == (True, 11)
 
 
@@ -462,7 +466,7 @@ def test_a_user_is_held_to_the_limit_and_cannot_raise_it(grouped: Scene) -> None
     )
     ended = run(grouped, f"{raise_it} exec {takes(grouped, 300)}", process_memory=100, uid=NOBODY)
     assert "needed more than the 100 MB" in ended.message
-    assert "raised" not in told(grouped)
+    assert "raised" not in printed_words(grouped)
 
 
 @with_groups

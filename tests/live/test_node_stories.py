@@ -36,9 +36,9 @@ def test_what_becomes_of_a_node_is_reported_in_its_history_on_its_page_and_in_it
         assert "are lost at" in page["Given Up"]
         red.start_agent()
         cluster.wait_for_nodes("Ready")
-        said = [text.partition(" by ") for text in texts(cluster)[-4:]]
-        assert [what for what, _, _ in said] == ["Drained", "Drain lifted", "Unreachable", "Reachable again"]
-        assert said[0][2].endswith(": new memory")
+        found = [text.partition(" by ") for text in texts(cluster)[-4:]]
+        assert [what for what, _, _ in found] == ["Drained", "Drain lifted", "Unreachable", "Reachable again"]
+        assert found[0][2].endswith(": new memory")
         cluster.until(
             lambda: cluster.ask("node", node="red")["node"]["load"] is not None, "a heartbeat was heard"
         )
@@ -53,11 +53,11 @@ def test_what_becomes_of_a_node_is_reported_in_its_history_on_its_page_and_in_it
         shutil.rmtree(cluster.state / "authority")
         cluster.start_head()
         cluster.until(lambda: "its certificate is not trusted" in red.log.read_text(), "the lie is told")
-        told = red.log.read_text()
-        assert told.count("the previous agent was killed") == 1
-        assert "found 1 jobs with 1 tasks" in told
-        assert told.count("connected to the head of cluster") == 3
-        assert told.count("nothing listens there") <= 2  # once each time, though it dials again and again
-        assert told.count("is not trusted") == 1
-        assert "hn node invite" in told
-        assert "Traceback" not in told
+        output = red.log.read_text()
+        assert output.count("the previous agent was killed") == 1
+        assert "found 1 jobs with 1 tasks" in output
+        assert output.count("connected to the head of cluster") == 3
+        assert output.count("nothing listens there") <= 2  # once each time, though it dials again and again
+        assert output.count("is not trusted") == 1
+        assert "hn node invite" in output
+        assert "Traceback" not in output

@@ -131,19 +131,19 @@ def test_a_hook_gets_the_notice_and_one_that_is_not_allowed_nothing(
     head.ask("set_parameters", values={"NotificationWebhooks": f"{root}good,{root}away"})
     wishes = {"notifyoncompletion": "true", "emailaddress": f"{root}good?room=1, {root}secret, {root}away"}
     answer = head.ask("submit_job", tasks=[{"command": "/bin/true"}], terms=wishes)
-    said = [item["what"] for item in answer["report"] if item["where"] == "notification"]
-    assert [f"{root}secret" in what for what in said] == [True]
+    found = [item["what"] for item in answer["report"] if item["where"] == "notification"]
+    assert [f"{root}secret" in what for what in found] == [True]
     head.until(lambda: waiting(head) == 0 and len(hook.posted) == 2)  # type: ignore[attr-defined]
     posted = dict(hook.posted)  # type: ignore[attr-defined]
     assert set(posted) == {"/good?room=1", "/away"}  # it followed nobody elsewhere
-    told = posted["/good?room=1"]
-    assert (told["job"], told["kind"], told["state"], told["exit_code"]) == (
+    reply = posted["/good?room=1"]
+    assert (reply["job"], reply["kind"], reply["state"], reply["exit_code"]) == (
         answer["job"],
         "ended",
         "finished",
         0,
     )
-    assert told["text"].endswith(f"job {answer['job']} is finished")
+    assert reply["text"].endswith(f"job {answer['job']} is finished")
 
 
 def test_a_failure_of_the_notices_is_shown_and_they_go_on_when_its_cause_is_gone(head: RealHead) -> None:
@@ -198,20 +198,20 @@ def test_a_hook_whose_answer_is_no_http_is_a_problem_that_is_reported(head: Real
 
 
 def test_what_is_being_brought_is_known_until_it_is_told_what_became_of_it() -> None:
-    told: list[DeliveryResult] = []
+    messages: list[DeliveryResult] = []
 
     async def bring() -> None:
-        notifier = NotifierProcess(told.append)
+        notifier = NotifierProcess(messages.append)
         await notifier.send(Delivery(NOTICE, "nowhere", DeliverySettings()))
         async with asyncio.timeout(TIMEOUT):
-            while not told:  # a step of the event loop each: else it would be brought twice
+            while not messages:  # a step of the event loop each: else it would be brought twice
                 assert (NOTICE.number, "nowhere") in notifier.busy
                 await asyncio.sleep(0)
         assert not notifier.busy
         await notifier.end()
 
     asyncio.run(bring())
-    assert [(one.number, one.became) for one in told] == [(NOTICE.number, "never")]
+    assert [(one.number, one.became) for one in messages] == [(NOTICE.number, "never")]
 
 
 @contextmanager

@@ -97,12 +97,12 @@ def test_a_job_waits_there_with_its_reason_who_is_before_it_and_a_start(
     head.until(lambda: (why()["expected"] or {}).get("p50") and (why()["site"] or {}).get("reason"))
     head.until(lambda: "higher priority" in why()["reasons"][0]["text"])
     head.until(lambda: [one["id"] for one in why()["site"]["jobs_ahead"]] == [next_one])  # the large one runs
-    told = why()
-    assert told["site"]["ahead"] == 1
-    assert "higher priority" in told["site"]["text"]
-    assert told["site"]["priority"] > 0
-    assert told["expected"]["p50"] > time.time() + 180
-    own = listed(head)[told["site"]["id"]]
+    answer = why()
+    assert answer["site"]["ahead"] == 1
+    assert "higher priority" in answer["site"]["text"]
+    assert answer["site"]["priority"] > 0
+    assert answer["expected"]["p50"] > time.time() + 180
+    own = listed(head)[answer["site"]["id"]]
     assert own["job"] == job
     peer.run("scancel", big, next_one)
     assert head.wait(job)["state"] == "Finished"
@@ -177,18 +177,18 @@ def test_starts_that_are_seen_correct_what_is_expected(head: RealHead, peer: Slu
     ids: list[str] = []
     submitting = threading.Thread(target=lambda: ids.extend(submit_jobs(peer, 25, apart=0.3)))
     submitting.start()
-    told: dict[str, float] = {}
+    found: dict[str, float] = {}
     starts: dict[str, float] = {}
     deadline = time.monotonic() + 4 * TIMEOUT
     while submitting.is_alive() or not set(ids) <= starts.keys():
         assert time.monotonic() < deadline, head.log()
         for one in (*listed(head).values(), *listed(head, ended=True).values()):
             if one["state"] == "waiting" and one["p90"] is not None:
-                told.setdefault(one["id"], one["p90"])
+                found.setdefault(one["id"], one["p90"])
             if one["started"] is not None:
                 starts[one["id"]] = one["started"]
         time.sleep(0.3)
-    judged = [starts[each] <= at for each, at in told.items() if each in starts]
+    judged = [starts[each] <= at for each, at in found.items() if each in starts]
     assert len(judged) >= 8
     assert sum(judged) >= len(judged) / 2
     assert site(head)["judged"] >= 5

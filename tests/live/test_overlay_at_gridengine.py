@@ -89,10 +89,10 @@ def test_a_job_waits_there_with_who_is_before_it_and_a_start(
         return found
 
     head.until(lambda: (why()["expected"] or {}).get("p50") and (why()["site"] or {}).get("reason"))
-    told = why()
-    assert "waits for its turn" in told["site"]["text"]
-    assert [one["id"] for one in told["site"]["jobs_ahead"]] == [next_one]
-    assert told["expected"]["p50"] > time.time() + 100
-    assert listed(head)[told["site"]["id"]]["job"] == job
+    answer = why()
+    assert "waits for its turn" in answer["site"]["text"]
+    assert [one["id"] for one in answer["site"]["jobs_ahead"]] == [next_one]
+    assert answer["expected"]["p50"] > time.time() + 100
+    assert listed(head)[answer["site"]["id"]]["job"] == job
     grid_engine.run("qdel", big, next_one)
     assert head.wait(job)["state"] == "Finished"

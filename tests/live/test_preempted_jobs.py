@@ -40,9 +40,9 @@ def test_an_urgent_job_takes_the_place_of_a_running_one_which_runs_again(tmp_pat
         head.until(lambda: begun(tmp_path) == 2)
         (tmp_path / "end").touch()
         assert head.wait(low)["state"] == "Finished"
-        told = texts(head, low)
-        assert f"Job is being preempted by job {urgent}" in told
-        assert f"Back in the queue: preempted by job {urgent}" in told
+        found = texts(head, low)
+        assert f"Job is being preempted by job {urgent}" in found
+        assert f"Back in the queue: preempted by job {urgent}" in found
         task = head.ask("tasks", job=low)["tasks"][0]
         assert (task["state"], task["exit_code"]) == ("Finished", 0)
 
@@ -60,8 +60,8 @@ def test_gracefully_no_task_is_stopped_and_the_urgent_job_starts_as_they_end(tmp
         )
         head.until(lambda: begun(tmp_path) == 2)
         urgent = submit(head, "true", priority=3000)
-        told = head.ask("explain_job", job=urgent)["reasons"]
-        assert f"job {low} releases processors for it as tasks end" in [reason["text"] for reason in told]
+        answer = head.ask("explain_job", job=urgent)["reasons"]
+        assert f"job {low} releases processors for it as tasks end" in [reason["text"] for reason in answer]
         (tmp_path / "end1").touch()
         assert head.wait(urgent)["state"] == "Finished"
         for instance in (2, 3, 4):

@@ -44,10 +44,10 @@ def test_each_node_is_prepared_first_and_released_last(head: RealHead, tmp_path:
     assert head.wait(job)["state"] == "Finished"
     lines = [line.split() for line in log.read_text().splitlines()]
     for node in {node for _, node in lines}:
-        said = [word for word, where in lines if where == node]
-        assert said[0] == "prepared"
-        assert said[-1] == "released"
-        assert set(said[1:-1]) <= {"task"}
+        found = [word for word, where in lines if where == node]
+        assert found[0] == "prepared"
+        assert found[-1] == "released"
+        assert set(found[1:-1]) <= {"task"}
     assert sorted(word for word, _ in lines) == ["prepared"] * 2 + ["released"] * 2 + ["task"] * 6
     shown = head.ask("tasks", job=job, expand=1)["tasks"]
     assert {row["node"] for row in shown} == {node for _, node in lines}

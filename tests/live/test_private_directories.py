@@ -18,8 +18,8 @@ def test_each_instance_has_a_directory_of_its_own_for_itself_alone(scene: Scene)
     places = []
     for instance in (1, 2):
         assert scene.head.result(1, instance).exit_code == 0
-        mode, place, said = scene.captured(1, instance).read_text().split()
-        assert (mode, said) == ("700", "data")
+        mode, place, found = scene.captured(1, instance).read_text().split()
+        assert (mode, found) == ("700", "data")
         assert place.startswith(f"{scene.work}/headnode-7.1.{instance}.1-")
         places.append(place)
     assert len(set(places)) == 2

@@ -87,10 +87,10 @@ def test_a_purged_job_leaves_nothing_in_the_journal_and_the_head_starts_from_it(
     assert all(not table.bad and not table.undecodable for table in check_file(head.state / JOURNAL))
     with closing(sqlite3.connect(head.state / JOURNAL)) as journal:
         left = journal.execute("select distinct job from events where job is not null").fetchall()
-        told = journal.execute(f"select number from events where instr(body, '{SECRET}')").fetchall()
+        found = journal.execute(f"select number from events where instr(body, '{SECRET}')").fetchall()
         (spans,) = journal.execute("select sum(last - first + 1) from purged_events").fetchone()
     assert {job for (job,) in left} <= {new}
-    assert told == []
+    assert found == []
     assert spans >= 5 * len(jobs)
 
 

@@ -35,24 +35,24 @@ def started(cluster: Cluster, job: int, tasks: int) -> None:
 def test_rerunnable_tasks_run_again_and_others_fail_and_say_that_the_machine_rebooted(
     machines: Cluster, tmp_path: Path, kept: bool
 ) -> None:
-    end, told = tmp_path / "end", tmp_path / "told"
+    end, found = tmp_path / "end", tmp_path / "told"
     tmp_path.chmod(0o777)
-    command = SPELL.format(end=end, told=told)
+    command = SPELL.format(end=end, told=found)
     terms = {"requestednodes": "blue"}
     tasks = [{"command": command, "rerunnable": word} for word in ("true", "false")]
     job = int(machines.ask("submit_job", tasks=tasks, terms=terms)["job"])
-    machines.until(lambda: told.exists() and len(told.read_text().split()) == 2, "both tasks run")
+    machines.until(lambda: found.exists() and len(found.read_text().split()) == 2, "both tasks run")
     started(machines, job, 2)
     if not kept:
         for journal in (machines.nodes["blue"].state / "jobs").rglob("*.journal"):
             journal.unlink()
     reboot(machines, "blue")
-    machines.until(lambda: sorted(told.read_text().split()) == ["1", "1", "2"], "the first runs again")
+    machines.until(lambda: sorted(found.read_text().split()) == ["1", "1", "2"], "the first runs again")
     end.touch()
     assert machines.wait(job) == "Failed"
     task = machines.ask("task", job=job, task=2)["task"]
     assert task["message"] == "node blue rebooted, and it is not rerunnable"
-    assert sorted(told.read_text().split()) == ["1", "1", "2"]
+    assert sorted(found.read_text().split()) == ["1", "1", "2"]
 
 
 def test_what_had_ended_before_is_not_lost(machines: Cluster, tmp_path: Path) -> None:

@@ -55,8 +55,8 @@ def test_times_make_jobs_that_know_them_once_though_the_head_is_killed(head: Rea
         assert head.wait(run["job"])["state"] == "Finished"
         job = head.ask("job", job=run["job"])["job"]
         assert job["recurring"] == {"number": 1, "name": "tick", "time": run["time"]}
-        said = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(run["time"]))
-        assert head.output(run["job"]) == f"tick {said}\n"
+        found = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(run["time"]))
+        assert head.output(run["job"]) == f"tick {found}\n"
 
 
 def test_times_while_the_head_was_away_make_one_job(head: RealHead) -> None:

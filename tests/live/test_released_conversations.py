@@ -43,8 +43,8 @@ each_release = pytest.mark.parametrize("release", RELEASES, ids=lambda path: pat
 def frames(path: Path) -> Iterator[tuple[str, str, bytes]]:
     """Yield what was said: connection, speaker, bytes."""
     for line in path.read_text().splitlines():
-        number, who, said = line.split(" ", 2)
-        yield number, who, said.encode() if said.startswith(("{", "[")) else bytes.fromhex(said)
+        number, who, output = line.split(" ", 2)
+        yield number, who, output.encode() if output.startswith(("{", "[")) else bytes.fromhex(output)
 
 
 def check_same(before: bytes, now: bytes, read: Callable[[bytes], Any]) -> None:
@@ -179,8 +179,8 @@ def test_an_agent_finds_what_an_agent_of_a_release_left(release: Path, tmp_path:
     visit = msgspec.msgpack.decode((places.jobs / f"{opened.job}.visit").read_bytes(), type=NodeVisit)
     assert (visit.job, visit.stage, visit.prolog) == (opened.job, "ready", "ended")
     prolog = HookProgram("/bin/false", "the prolog", {}, 1.0)
-    told = asyncio.run(run_once(prolog, places.jobs / f"{opened.job}.prolog"))
-    assert (told.trouble, told.status) == ("", 0)  # as it was, and not run again
+    result = asyncio.run(run_once(prolog, places.jobs / f"{opened.job}.prolog"))
+    assert (result.trouble, result.status) == ("", 0)  # as it was, and not run again
     assert read_captured_of(places.captured(JobId(1)), (1, 1), 0, 100) == (b"out\n", 4)
 
 

@@ -191,9 +191,9 @@ def test_a_command_has_the_directory_variables_and_shell_of_its_caller(
             text=True,
             check=True,
         )
-        said = head.output(int(done.stdout)).splitlines()
-        assert [line for line in said if line.startswith("OF_")] == [f"OF_{value}={value}"]
-        assert said[-1] == str(here)
+        output = head.output(int(done.stdout)).splitlines()
+        assert [line for line in output if line.startswith("OF_")] == [f"OF_{value}={value}"]
+        assert output[-1] == str(here)
 
 
 def test_nothing_of_a_call_stays_in_the_resident(launched: Launched) -> None:
@@ -279,8 +279,8 @@ def test_an_installation_that_changed_is_not_answered_by_an_older_resident(launc
     launched.warm()
     catalogue = launched.modules / "headnode" / "apps" / "cli" / "catalogue.py"
     catalogue.write_text(catalogue.read_text().replace("there is no command", "no such command"))
-    said = launched.run("job", "nonsense")
-    assert "no such command" in said.stderr
+    result = launched.run("job", "nonsense")
+    assert "no such command" in result.stderr
     until(lambda: not launched.residents(), "the older one has ended")
 
 
@@ -385,9 +385,9 @@ def test_a_command_whose_process_is_killed_is_not_done_again(launched: Launched,
     with waiting(launched, head) as command:
         for process in launched.residents():
             os.kill(process, signal.SIGKILL)
-        _, said = command.communicate(timeout=TIMEOUT)
+        _, found = command.communicate(timeout=TIMEOUT)
         assert command.returncode == 137
-        assert "was killed" in said
+        assert "was killed" in found
 
 
 def test_a_stopped_command_goes_on(launched: Launched, head: RealHead) -> None:
@@ -414,8 +414,8 @@ def test_closed_streams_and_a_removed_directory_are_as_in_plain_python(
     ):
         plain = launched.run(*words, before=before, **state, HEADNODE_RESIDENT_CLIENT="0")
         handed = launched.run(*words, before=before, **state)
-        said = [(done.returncode, done.stderr.splitlines()[-1:]) for done in (handed, plain)]
-        ends = [(1 if status == 120 else status, line) for status, line in said]  # 120: it failed twice
+        output = [(done.returncode, done.stderr.splitlines()[-1:]) for done in (handed, plain)]
+        ends = [(1 if status == 120 else status, line) for status, line in output]  # 120: it failed twice
         assert ends[0] == ends[1], before
         assert "removed" in handed.stdout or before != gone or words[1] == "list"
 
@@ -503,7 +503,7 @@ def test_a_resident_serves_only_its_own_user(launched: Launched) -> None:
         f"s = socket.socket(socket.AF_UNIX); s.settimeout(20); s.connect({name!r}); print(s.recv(9))"
     )
     launched.sockets.chmod(0o711)
-    said = subprocess.run([sys.executable, "-c", connect], capture_output=True, text=True, check=False)
-    assert said.stdout == "b''\n", said.stderr
+    result = subprocess.run([sys.executable, "-c", connect], capture_output=True, text=True, check=False)
+    assert result.stdout == "b''\n", result.stderr
     launched.sockets.chmod(0o700)
     assert launched.run("job", "nonsense").returncode == 2

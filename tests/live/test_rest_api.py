@@ -26,8 +26,8 @@ def test_an_address_logs_in_once_and_requests_are_those_of_its_user(gateway: Rea
     with httpx.Client(base_url=gateway.address) as client:
         assert client.get("/api/v1/whoami").status_code == 401
         assert client.get(address).status_code == 303
-        told = client.get("/api/v1/whoami").json()
-        assert told == gateway.head.ask("whoami")
+        answer = client.get("/api/v1/whoami").json()
+        assert answer == gateway.head.ask("whoami")
     with httpx.Client(base_url=gateway.address) as another:
         refused = another.get(address)
         assert (refused.status_code, refused.json()["code"]) == (403, "used-address")
@@ -190,9 +190,9 @@ def printed(client: httpx.Client) -> str:
     command = 'python3 -c \'print("0123456789" * 100000, end="")\''
     job = client.post("/api/v1/jobs", json={"tasks": [{"command": command}]}).json()["job"]
     with client.stream("GET", f"/api/v1/job-updates?job={job}") as lines:
-        told = [json.loads(line) for line in lines.iter_lines()]
-    assert told[-1]["done"]
-    assert told[-1]["jobs"][0]["state"] == "Finished"
+        found = [json.loads(line) for line in lines.iter_lines()]
+    assert found[-1]["done"]
+    assert found[-1]["jobs"][0]["state"] == "Finished"
     return f"/api/v1/jobs/{job}/tasks/1/output/captured"
 
 
@@ -200,7 +200,7 @@ WHOLE = b"0123456789" * 100_000
 
 
 @pytest.mark.parametrize(
-    ("asked", "expected", "said"),
+    ("asked", "expected", "text"),
     [
         ("bytes=0-4", WHOLE[:5], "bytes 0-4/1000000"),
         ("bytes=999995-", WHOLE[-5:], "bytes 999995-999999/1000000"),
@@ -209,10 +209,10 @@ WHOLE = b"0123456789" * 100_000
     ],
 )
 def test_output_is_sent_in_ranges(
-    client: httpx.Client, printed: str, asked: str, expected: bytes, said: str
+    client: httpx.Client, printed: str, asked: str, expected: bytes, text: str
 ) -> None:
     answer = client.get(printed, headers={"Range": asked})
-    assert (answer.status_code, answer.headers["content-range"], answer.content) == (206, said, expected)
+    assert (answer.status_code, answer.headers["content-range"], answer.content) == (206, text, expected)
 
 
 @pytest.mark.parametrize("asked", [None, "bytes=5-2", "lines=1-2", "bytes=0-1,5-6"])
@@ -255,18 +255,18 @@ def test_a_wrong_request_is_a_problem_that_says_what_to_do(
     client: httpx.Client, method: str, path: str, status: int, code: str
 ) -> None:
     answer = client.request(method, path)
-    told = answer.json()
-    assert (answer.status_code, told["status"], told["code"]) == (status, status, code)
+    reply = answer.json()
+    assert (answer.status_code, reply["status"], reply["code"]) == (status, status, code)
     assert answer.headers["content-type"] == "application/problem+json"
-    assert told["what"]
+    assert reply["what"]
 
 
 @pytest.mark.parametrize("body", [{}, {"terms": {"jobname": "x"}}, {"tasks": [], "jobfile": None}])
 def test_a_job_without_a_task_is_not_submitted(client: httpx.Client, body: dict[str, Any]) -> None:
     before = client.get("/api/v1/jobs?limit=1").json()["jobs"]
     answer = client.post("/api/v1/jobs", json=body)
-    told = answer.json()
-    assert (answer.status_code, told["code"], told["path"]) == (400, "nothing-to-submit", ["tasks"])
+    reply = answer.json()
+    assert (answer.status_code, reply["code"], reply["path"]) == (400, "nothing-to-submit", ["tasks"])
     many = client.post("/api/v1/job-submissions", json={"submissions": [body]}).json()
     assert many["submissions"][0]["refused"]["code"] == "nothing-to-submit"
     assert client.get("/api/v1/jobs?limit=1").json()["jobs"] == before
@@ -283,18 +283,18 @@ def test_a_job_without_a_task_may_wait_for_tasks(client: httpx.Client) -> None:
 
 def test_the_refusal_of_a_token_says_how_to_get_one_for_the_rest_api(client: httpx.Client) -> None:
     answer = client.get("/api/v1/jobs", headers={"Authorization": "Bearer x"}, auth=None)
-    told = answer.json()
-    assert (answer.status_code, told["code"]) == (401, "token")
-    assert told["fix"] == (
+    reply = answer.json()
+    assert (answer.status_code, reply["code"]) == (401, "token")
+    assert reply["fix"] == (
         "get another on the head node: hn token new --web; then send it: Authorization: Bearer TOKEN"
     )
 
 
 def test_the_refusal_of_a_limit_says_what_is_possible(client: httpx.Client) -> None:
-    told = client.get("/api/v1/jobs?limit=5000").json()
-    assert told["what"] == "limit is '5000', and must be from 1 to 1,000 jobs"
-    assert told["fix"].startswith("write a whole number from 1 to 1000; for the next page, send `more`")
-    assert told["path"] == ["limit"]
+    answer = client.get("/api/v1/jobs?limit=5000").json()
+    assert answer["what"] == "limit is '5000', and must be from 1 to 1,000 jobs"
+    assert answer["fix"].startswith("write a whole number from 1 to 1000; for the next page, send `more`")
+    assert answer["path"] == ["limit"]
 
 
 def test_a_body_of_a_strange_type_is_refused(client: httpx.Client) -> None:

@@ -50,6 +50,6 @@ def answer(runner: socket.socket) -> dict[str, Any]:
     frames = FrameDecoder(MAX_LENGTH)
     while data := runner.recv(1 << 16):
         for message in frames.feed(data):
-            said: dict[str, Any] = json.loads(message)
-            return said
+            found: dict[str, Any] = json.loads(message)
+            return found
     raise AssertionError("the runner has ended")

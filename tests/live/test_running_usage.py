@@ -117,17 +117,17 @@ def test_the_programs_show_what_a_job_and_an_element_of_an_array_use(
     programs = Programs(cluster, tmp_path / "bin", "--only", "slurm")
     command = f"{sys.executable} busy.py $SLURM_JOB_ID.$SLURM_ARRAY_TASK_ID {tmp_path}/end"
     (tmp_path / "busy.py").write_text(BUSY)
-    job = int(programs.said(f"sbatch --parsable --array=3,5 --wrap '{command}'", tmp_path))
+    job = int(programs.output(f"sbatch --parsable --array=3,5 --wrap '{command}'", tmp_path))
     cluster.until(lambda: len(list(tmp_path.glob("*.[35]"))) == 2, "both elements have begun")
-    shown = programs.said(f"sstat -nP -o jobid,maxrss,ntasks,avecpu -j {job}", tmp_path).splitlines()
+    shown = programs.output(f"sstat -nP -o jobid,maxrss,ntasks,avecpu -j {job}", tmp_path).splitlines()
     assert [line.split("|")[0] for line in shown] == [f"{job}_3.batch", f"{job}_5.batch"]
     for line in shown:
         _, memory, tasks, time = line.split("|")
         assert int(memory.removesuffix("K")) >= MEGABYTES * 1024
         assert (tasks, time > "00:00.300") == ("1", True)
-    (one,) = programs.said(f"sstat -nP -o jobid {job}_5", tmp_path).splitlines()
+    (one,) = programs.output(f"sstat -nP -o jobid {job}_5", tmp_path).splitlines()
     assert one == f"{job}_5.batch"
-    table = programs.said(f"hn job usage {job}", tmp_path)
+    table = programs.output(f"hn job usage {job}", tmp_path)
     assert f"{job}.1.2" in table
     assert "processes with 1" in table.splitlines()[-1], table
     (tmp_path / "end").touch()
@@ -143,13 +143,13 @@ def test_qstat_shows_what_a_job_that_is_named_uses_and_has_used(cluster: Cluster
     work.until_busy(1)
 
     def used(option: str) -> dict[str, Any]:
-        (job,) = json.loads(pbs.said(f"qstat {option} -f -F json {work.job}", tmp_path))["Jobs"].values()
+        (job,) = json.loads(pbs.output(f"qstat {option} -f -F json {work.job}", tmp_path))["Jobs"].values()
         return dict(job["resources_used"])
 
     while_it_runs = used("")
     assert int(while_it_runs["mem"].removesuffix("kb")) >= MEGABYTES * 1024
     assert while_it_runs["cput"] == "00:00:00"
-    (usage,) = (x for x in engine.said(f"qstat -j {work.job}", tmp_path).splitlines() if "usage" in x)
+    (usage,) = (x for x in engine.output(f"qstat -j {work.job}", tmp_path).splitlines() if "usage" in x)
     assert usage.startswith("usage         1:            cpu=00:00:00, mem=N/A, io=N/A, vmem=")
     assert float(usage.rpartition("maxvmem=")[2].removesuffix("M")) >= MEGABYTES
     work.finish()

@@ -36,7 +36,7 @@ def begun(slurm: Programs, where: Path, *words: str) -> "subprocess.Popen[str]":
 
 def named(slurm: Programs, name: str, where: Path) -> str:
     """Return the states of the jobs of a name."""
-    return slurm.said(f"squeue -h -n {name} -o %t", where)
+    return slurm.output(f"squeue -h -n {name} -o %t", where)
 
 
 def runs(slurm: Programs, name: str, where: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_command_here_runs_steps_on_the_nodes_of_its_job(slurm: Programs, tmp_
         f"salloc: Granted job allocation {job}",
         f"salloc: Relinquishing job allocation {job}",
     ]
-    assert slurm.said("squeue -h", tmp_path) == ""
+    assert slurm.output("squeue -h", tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -75,9 +75,9 @@ def test_the_job_ends_as_its_command_did(
 ) -> None:
     done = slurm.run(f"salloc sh -c '{command}'", tmp_path)
     job = done.stderr.split()[-1]
-    said = slurm.said(f"sacct -X -n -P -j {job} -o State,ExitCode", tmp_path)
-    assert said == f"{state}|{code}", done
-    assert slurm.said(f"hn job view {job}", tmp_path).count("Failed\n") == (state == "FAILED")
+    output = slurm.output(f"sacct -X -n -P -j {job} -o State,ExitCode", tmp_path)
+    assert output == f"{state}|{code}", done
+    assert slurm.output(f"hn job view {job}", tmp_path).count("Failed\n") == (state == "FAILED")
 
 
 @pytest.mark.parametrize(
@@ -90,18 +90,18 @@ def test_the_job_of_a_salloc_that_a_signal_ends_is_over_as_in_slurm(
         slurm.head.until((tmp_path / "ready").exists)
         salloc.send_signal(number)
         salloc.wait(TIMEOUT)
-    assert slurm.said("sacct -X -n -P --name ends -o State", tmp_path).splitlines()[-1] == state
+    assert slurm.output("sacct -X -n -P --name ends -o State", tmp_path).splitlines()[-1] == state
 
 
 def test_only_an_allocation_ends_with_a_command(slurm: Programs, tmp_path: Path) -> None:
-    job = slurm.said("sbatch --parsable -H --wrap true", tmp_path)
+    job = slurm.output("sbatch --parsable -H --wrap true", tmp_path)
     with pytest.raises(HeadnodeError, match="does not end with a command"):
         slurm.head.ask("end_allocation", job=int(job), exit_code=0)
 
 
 def test_a_command_has_the_variables_that_real_salloc_sets(slurm: Programs, tmp_path: Path) -> None:
-    said = slurm.said("salloc -Q -n 2 -N 1 -J mine env", tmp_path)
-    found = dict(line.partition("=")[::2] for line in said.splitlines() if line.startswith("SLURM_"))
+    output = slurm.output("salloc -Q -n 2 -N 1 -J mine env", tmp_path)
+    found = dict(line.partition("=")[::2] for line in output.splitlines() if line.startswith("SLURM_"))
     wanted = {
         "SLURM_JOBID", "SLURM_JOB_CPUS_PER_NODE", "SLURM_JOB_ID", "SLURM_JOB_NAME", "SLURM_JOB_NODELIST",
         "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_NODELIST", "SLURM_NPROCS", "SLURM_NTASKS",
@@ -117,7 +117,7 @@ def test_a_command_has_the_variables_that_real_salloc_sets(slurm: Programs, tmp_
 
 
 @pytest.mark.parametrize(
-    ("command", "status", "said"),
+    ("command", "status", "text"),
     [
         ("salloc true", 0, "Relinquishing job allocation"),
         ("salloc sh -c 'kill -9 $$'", 137, "Relinquishing job allocation"),
@@ -133,17 +133,17 @@ def test_a_command_has_the_variables_that_real_salloc_sets(slurm: Programs, tmp_
     ],
 )
 def test_it_ends_as_the_command_does_and_refuses_in_the_words_of_slurm(
-    slurm: Programs, tmp_path: Path, command: str, status: int, said: str
+    slurm: Programs, tmp_path: Path, command: str, status: int, text: str
 ) -> None:
     done = slurm.run(command, tmp_path)
-    assert (done.returncode, said in done.stderr) == (status, True), done.stderr
-    assert slurm.said("squeue -h", tmp_path) == ""
+    assert (done.returncode, text in done.stderr) == (status, True), done.stderr
+    assert slurm.output("squeue -h", tmp_path) == ""
 
 
 def test_variables_are_options_and_the_command_line_counts_more(slurm: Programs, tmp_path: Path) -> None:
     show = "squeue -h -j \\$SLURM_JOB_ID -o '%l %P'"
-    assert slurm.said(f'SALLOC_TIMELIMIT=7 salloc -Q sh -c "{show}"', tmp_path) == "7:00 all"
-    assert slurm.said(f'SALLOC_TIMELIMIT=7 salloc -Q -t 9 sh -c "{show}"', tmp_path) == "9:00 all"
+    assert slurm.output(f'SALLOC_TIMELIMIT=7 salloc -Q sh -c "{show}"', tmp_path) == "7:00 all"
+    assert slurm.output(f'SALLOC_TIMELIMIT=7 salloc -Q -t 9 sh -c "{show}"', tmp_path) == "9:00 all"
 
 
 def test_a_step_that_is_larger_than_the_allocation_is_refused(slurm: Programs, tmp_path: Path) -> None:
@@ -156,13 +156,13 @@ def test_no_shell_leaves_an_allocation_that_steps_join_by_its_number(slurm: Prog
     done = slurm.run("salloc --no-shell -J keep -n 2 -N 2", tmp_path)
     assert done.returncode == 0
     job = done.stderr.split()[-1]
-    assert slurm.said(f"srun --jobid={job} sh -c 'echo $SLURM_NODEID' | sort", tmp_path) == "0\n1"
-    assert slurm.said(f"SLURM_JOB_ID={job} srun -n 1 echo here", tmp_path) == "here"
+    assert slurm.output(f"srun --jobid={job} sh -c 'echo $SLURM_NODEID' | sort", tmp_path) == "0\n1"
+    assert slurm.output(f"SLURM_JOB_ID={job} srun -n 1 echo here", tmp_path) == "here"
     assert named(slurm, "keep", tmp_path) == "R"
 
 
 def test_immediate_gives_up_and_leaves_no_job(slurm: Programs, tmp_path: Path) -> None:
-    slurm.said("sbatch -J all --exclusive -N 2 --wrap 'sleep 300'", tmp_path)
+    slurm.output("sbatch -J all --exclusive -N 2 --wrap 'sleep 300'", tmp_path)
     runs(slurm, "all", tmp_path)
     done = slurm.run("salloc -I -J late true", tmp_path)
     assert (done.returncode, done.stdout) == (1, "")
@@ -202,21 +202,21 @@ def test_the_job_of_a_salloc_that_was_killed_ends(slurm: Programs, tmp_path: Pat
     assert "its client has been away for 30 s" in str(slurm.head.ask("jobs", states=["Canceled"], limit=1))
 
 
-@pytest.mark.parametrize(("kill", "said"), [((), ""), (("-K",), "TERM"), (("--kill-command=USR1",), "USR1")])
+@pytest.mark.parametrize(("kill", "text"), [((), ""), (("-K",), "TERM"), (("--kill-command=USR1",), "USR1")])
 def test_a_job_that_is_canceled_is_revoked_and_the_command_goes_on_unless_it_is_to_be_killed(
-    slurm: Programs, tmp_path: Path, kill: tuple[str, ...], said: str
+    slurm: Programs, tmp_path: Path, kill: tuple[str, ...], text: str
 ) -> None:
     traps = 'trap "echo TERM" TERM; trap "echo USR1" USR1; touch ready; while [ ! -e go ]; do sleep 0.1; done'
     revoked = begun(slurm, tmp_path, "-J", "shot", *kill, "bash", "-c", f"{traps}; exit 4")
     slurm.head.until((tmp_path / "ready").exists)
-    slurm.said("scancel -n shot", tmp_path)
+    slurm.output("scancel -n shot", tmp_path)
     slurm.head.until(lambda: named(slurm, "shot", tmp_path) == "")
     assert revoked.stderr is not None
     lines = [revoked.stderr.readline() for _ in range(2)]
     assert lines[1].endswith(" has been revoked.\n")
     (tmp_path / "go").touch()
     out, rest = revoked.communicate(timeout=TIMEOUT)
-    assert (revoked.returncode, out.strip()) == (4, said)
+    assert (revoked.returncode, out.strip()) == (4, text)
     assert "Relinquishing" not in rest
 
 
@@ -268,7 +268,7 @@ def test_steps_of_a_salloc_inside_of_a_job_are_those_of_its_own_allocation(
     slurm: Programs, tmp_path: Path
 ) -> None:
     inner = "salloc -Q -n 1 sh -c 'echo $SLURM_JOB_ID >inner; srun printenv HEADNODE_JOB >step'"
-    slurm.said(f"sbatch --wait -n 1 -o out.txt --wrap {shlex.quote(inner)}", tmp_path)
+    slurm.output(f"sbatch --wait -n 1 -o out.txt --wrap {shlex.quote(inner)}", tmp_path)
     assert (tmp_path / "inner").read_text() == (tmp_path / "step").read_text() != ""
 
 

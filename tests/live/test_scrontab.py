@@ -46,16 +46,16 @@ def test_a_table_is_kept_as_it_was_written_and_its_jobs_are_in_squeue(
     slurm: Programs, head: RealHead, tmp_path: Path
 ) -> None:
     assert written(slurm, tmp_path, TABLE) == ""
-    assert slurm.said("scrontab -l", tmp_path) == TABLE.rstrip()
+    assert slurm.output("scrontab -l", tmp_path) == TABLE.rstrip()
     entries = {one["name"]: one for one in head.ask("recurring_jobs")["recurring_jobs"]}
     assert {name: one["schedule"] for name, one in entries.items()} == {
         "nightly": "30 4 * * 1-5", "watch": "@hourly", "true": "5 8 * * sun", "echo": "@every 1s",
     }  # fmt: skip
-    head.until(lambda: "echo" in slurm.said("squeue -h -t all -o %j", tmp_path).split())
+    head.until(lambda: "echo" in slurm.output("squeue -h -t all -o %j", tmp_path).split())
     job = head.ask("run_recurring_job", recurring="nightly")["job"]
     assert head.wait(job)["state"] == "Finished"
     assert Path(f"/tmp/slurm-{job}.out").read_text() == "here and there\n"
-    assert slurm.said(f"squeue -h -t all -j {job} -o '%j %l'", tmp_path) == "nightly 30:00"
+    assert slurm.output(f"squeue -h -t all -j {job} -o '%j %l'", tmp_path) == "nightly 30:00"
     Path(f"/tmp/slurm-{job}.out").unlink()
 
 
@@ -76,7 +76,7 @@ def test_an_error_names_its_line_and_the_table_stays(
 ) -> None:
     assert written(slurm, tmp_path, TABLE) == ""
     assert what in written(slurm, tmp_path, f"{TABLE}{entry}\n")
-    assert slurm.said("scrontab -l", tmp_path) == TABLE.rstrip()
+    assert slurm.output("scrontab -l", tmp_path) == TABLE.rstrip()
 
 
 def test_an_entry_that_stays_keeps_its_number(slurm: Programs, head: RealHead, tmp_path: Path) -> None:
@@ -91,43 +91,43 @@ def test_an_editor_changes_the_table_and_r_removes_it(
     slurm: Programs, head: RealHead, tmp_path: Path
 ) -> None:
     assert written(slurm, tmp_path, "@daily true\n") == ""
-    slurm.said("EDITOR='sed -i s/daily/weekly/' scrontab -e", tmp_path)
-    assert slurm.said("scrontab -l", tmp_path) == "@weekly true"
+    slurm.output("EDITOR='sed -i s/daily/weekly/' scrontab -e", tmp_path)
+    assert slurm.output("scrontab -l", tmp_path) == "@weekly true"
     same = slurm.run("EDITOR=true scrontab -e", tmp_path)
     assert (same.returncode, same.stderr) == (0, "scrontab: no changes made to crontab\n")
     wrong = slurm.run("EDITOR='sed -i s/@weekly/@never/' scrontab -e", tmp_path)
     assert wrong.returncode == 1
     assert "'@never' is not a schedule" in wrong.stderr
     assert (
-        slurm.said("cat table | sed s/daily/monthly/ | scrontab - && scrontab -l", tmp_path)
+        slurm.output("cat table | sed s/daily/monthly/ | scrontab - && scrontab -l", tmp_path)
         == "@monthly true"
     )
     assert slurm.run("scrontab", tmp_path).returncode == 1
-    slurm.said("scrontab -r", tmp_path)
+    slurm.output("scrontab -r", tmp_path)
     gone = slurm.run("scrontab -l", tmp_path)
     assert (gone.returncode, "no crontab for" in gone.stderr) == (1, True)
     assert head.ask("recurring_jobs") == {"recurring_jobs": []}
 
 
 def test_hn_has_the_words_of_recurring_jobs(slurm: Programs, head: RealHead, tmp_path: Path) -> None:
-    said = slurm.said(
+    output = slurm.output(
         "TZ=Europe/Berlin hn recurring new --schedule '0 4 * * *' --name n -t 1h true", tmp_path
     )
-    assert said.startswith("Recurring job 'n' has been created. Number: ")
+    assert output.startswith("Recurring job 'n' has been created. Number: ")
     assert head.ask("recurring_job", recurring="n")["recurring_job"]["zone"] == "Europe/Berlin"
-    slurm.said("hn recurring modify n --schedule @daily --zone UTC --overlap wait -t 2h", tmp_path)
+    slurm.output("hn recurring modify n --schedule @daily --zone UTC --overlap wait -t 2h", tmp_path)
     changed = head.ask("recurring_job", recurring="n")["recurring_job"]
     assert (changed["schedule"], changed["zone"], changed["overlap"]) == ("@daily", "UTC", "wait")
-    assert "@daily" in slurm.said("hn recurring list", tmp_path)
-    job = slurm.said("hn recurring run n --quiet", tmp_path)
+    assert "@daily" in slurm.output("hn recurring list", tmp_path)
+    job = slurm.output("hn recurring run n --quiet", tmp_path)
     assert head.wait(int(job))["run_time"] == 7200
-    assert f"job {job} Finished" in slurm.said("hn recurring view n", tmp_path)
-    assert "Recurring Job" in slurm.said(f"hn job view {job}", tmp_path)
-    slurm.said("hn recurring modify n -t 3h -n 2 sh -c 'echo other'", tmp_path)
-    other = int(slurm.said("hn recurring run n --quiet", tmp_path))
+    assert f"job {job} Finished" in slurm.output("hn recurring view n", tmp_path)
+    assert "Recurring Job" in slurm.output(f"hn job view {job}", tmp_path)
+    slurm.output("hn recurring modify n -t 3h -n 2 sh -c 'echo other'", tmp_path)
+    other = int(slurm.output("hn recurring run n --quiet", tmp_path))
     ended = head.wait(other)
     assert (ended["name"], ended["run_time"], ended["minimum"]) == ("n", 10_800, 2)
-    assert slurm.said(f"hn task output {other}.1", tmp_path) == "other"
+    assert slurm.output(f"hn task output {other}.1", tmp_path) == "other"
     assert head.ask("recurring_job", recurring="n")["recurring_job"]["schedule"] == "@daily"
     lost = slurm.run("hn recurring modify n --workdir /tmp", tmp_path)  # of a program that is not there
     assert (lost.returncode, "describes a task" in lost.stderr) == (2, True)
@@ -137,9 +137,9 @@ def test_hn_has_the_words_of_recurring_jobs(slurm: Programs, head: RealHead, tmp
     several = slurm.run("hn recurring modify n two.json", tmp_path)
     assert "describes 2 jobs" in several.stderr
     (tmp_path / "one.json").write_text('{"name": "renamed", "tasks": [{"command": "true"}]}')
-    slurm.said("hn recurring modify n one.json", tmp_path)
-    assert head.wait(int(slurm.said("hn recurring run n --quiet", tmp_path)))["name"] == "renamed"
+    slurm.output("hn recurring modify n one.json", tmp_path)
+    assert head.wait(int(slurm.output("hn recurring run n --quiet", tmp_path)))["name"] == "renamed"
     for word in ("suspend", "resume", "remove"):
-        slurm.said(f"hn recurring {word} n", tmp_path)
+        slurm.output(f"hn recurring {word} n", tmp_path)
     assert slurm.run("hn recurring view n", tmp_path).returncode == 1
     assert slurm.run("hn recurring new true", tmp_path).returncode == 2

@@ -235,16 +235,16 @@ def test_a_submission_whose_answer_is_lost_is_carried_out_once(head: RealHead, t
 
 
 def test_a_follower_goes_on_when_the_answer_about_a_job_is_lost(head: RealHead, tmp_path: Path) -> None:
-    told: SimpleQueue[str] = SimpleQueue()
+    found: SimpleQueue[str] = SimpleQueue()
     with request_relay(tmp_path / "relay", head.state) as relay, HeadnodeClient(relay.state) as client:
-        follower = JobFollower(client, lambda job: told.put(job.state), lambda error: told.put(error.code))
+        follower = JobFollower(client, lambda job: found.put(job.state), lambda error: found.put(error.code))
         job = client.submit(f"until test -e {tmp_path}/go; do sleep 0.1; done")
         follower.add(job.id)
         relay.lost["job"] = 1  # as if the head was started anew now
         (tmp_path / "go").touch()
         states = []
         while states[-1:] not in (["Finished"], ["head-gone"]):
-            states.append(told.get(timeout=30))
+            states.append(found.get(timeout=30))
         assert states[-1] == "Finished"
         assert relay.lost["job"] == 0
         follower.close()

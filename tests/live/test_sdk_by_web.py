@@ -155,11 +155,11 @@ def test_coroutines_do_the_same(
             gateway.address, token=token, ca_file=certificate[0], patience=5.0
         ) as other:
             jobs = [await other.submit(f"echo {number}") for number in range(3)]
-            told = {
+            output = {
                 ended.id: await other.job(ended.id or 0).output()
                 async for ended in other.as_completed(*jobs, timeout=TIMEOUT)
             }
-            assert told == {job.id: f"{number}\n" for number, job in enumerate(jobs)}
+            assert output == {job.id: f"{number}\n" for number, job in enumerate(jobs)}
             with pytest.raises(NotFound, match="no-such-job"):
                 await other.job(99_999).show()
             with pytest.raises(TimeoutError):

@@ -209,15 +209,15 @@ def test_a_child_that_comes_after_the_good_end_of_its_parent_starts(agent: Agent
 
 def test_the_start_of_a_child_is_reported_after_the_end_of_its_parent(agent: Agent) -> None:
     assert agent.receive()[0] == "hello"
-    told: list[tuple[str, int]] = []
+    output: list[tuple[str, int]] = []
     for parent in range(1, 40, 2):
         agent.run("sleep 0.03", (1, 1), task=parent)
         agent.run("sleep 0.03", (1, 1), task=parent + 1, after=[(parent, 1, 1)])
-        while not {("ended", parent), ("ended", parent + 1)} <= set(told):
+        while not {("ended", parent), ("ended", parent + 1)} <= set(output):
             word, records = agent.receive()
-            told += [("ended", each[1]) if word == "ended" else (word, each[0]) for each in records]
-        if ("started", parent + 1) in told:  # else it was given back, as its parent took long
-            assert told.index(("ended", parent)) < told.index(("started", parent + 1))
+            output += [("ended", each[1]) if word == "ended" else (word, each[0]) for each in records]
+        if ("started", parent + 1) in output:  # else it was given back, as its parent took long
+            assert output.index(("ended", parent)) < output.index(("started", parent + 1))
             return
     raise AssertionError("no child was told to have started")
 

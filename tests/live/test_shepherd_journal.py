@@ -100,9 +100,9 @@ def test_the_factory_loads_only_the_standard_library_and_stays_small(tmp_path: P
         "print(*sorted({name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names));"
         "print(next(line for line in open('/proc/self/status') if line.startswith('VmRSS')).split()[1])"
     )
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-I", "-S", "-c", program], capture_output=True, text=True, check=True
     )
-    modules, memory = said.stdout.splitlines()
+    modules, memory = result.stdout.splitlines()
     assert modules.split() == ["__main__", "headnode"] or modules.split() == ["headnode"]
     assert int(memory) < 25_000

@@ -209,7 +209,7 @@ def test_starting_is_nearly_as_quick_as_xargs(
         if ours > 0.4 * theirs:  # measured alone it is 0.8 to 1
             break
     record_property("tasks per second", f"{ours:.0f}, xargs {theirs:.0f}")
-    assert {told[0].exit_code for told in scene.head.results.values()} == {0}
+    assert {found[0].exit_code for found in scene.head.results.values()} == {0}
     assert ours > 0.4 * theirs
 
 

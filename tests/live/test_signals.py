@@ -48,16 +48,16 @@ def test_what_shows_a_job_shows_its_signal(
     head: RealHead, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
     programs = Programs(head, tmp_path_factory.mktemp("slurm"), "--only", "slurm")
-    job = programs.said("sbatch --parsable -H -t 10 --signal B:USR1@120 --wrap true", tmp_path)
-    other = programs.said("sbatch --parsable -H -t 10 --wrap true", tmp_path)
+    job = programs.output("sbatch --parsable -H -t 10 --signal B:USR1@120 --wrap true", tmp_path)
+    other = programs.output("sbatch --parsable -H -t 10 --wrap true", tmp_path)
     shown = ": USR1, 120 s before the limit, to the first process of each task\n"
     for command in ("hn job view", "hn job view --detailed"):
-        said = programs.said(f"{command} {job}", tmp_path)
-        assert said.count("Signal") == said.count(shown) == 1
-    assert "Signal=B:USR1@120" in programs.said(f"scontrol show job {job}", tmp_path)
+        output = programs.output(f"{command} {job}", tmp_path)
+        assert output.count("Signal") == output.count(shown) == 1
+    assert "Signal=B:USR1@120" in programs.output(f"scontrol show job {job}", tmp_path)
     for command in ("hn job view", "scontrol show job"):
-        assert "Signal" not in programs.said(f"{command} {other}", tmp_path)
-    programs.said(f"scancel {job} {other}", tmp_path)
+        assert "Signal" not in programs.output(f"{command} {other}", tmp_path)
+    programs.output(f"scancel {job} {other}", tmp_path)
 
 
 def test_a_job_without_a_signal_is_ended_by_its_limit(head: RealHead, tmp_path: Path) -> None:
@@ -104,24 +104,24 @@ SCRIPT = "trap 'echo script' USR1; {}SLURM_STEP_ID=0 {}until [ -e {}/end ]; do s
 
 
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "texts"),
     [("all", {"script", "child", "step"}), ("program", {"script"}), ("steps", {"step"})],
 )
 def test_the_processes_that_are_meant_get_the_signal(
-    head: RealHead, tmp_path: Path, target: str, said: set[str]
+    head: RealHead, tmp_path: Path, target: str, texts: set[str]
 ) -> None:
     workers = [WORKER.format(tmp_path, word) for word in ("child", "step")]
     job = submit(head, {"command": SCRIPT.format(*workers, tmp_path)})
     until_there(head, tmp_path / "child", tmp_path / "step")
     answer = head.ask("signal_job", job=job, signal="SIGUSR1", target=target)
     assert answer["signal"] == "USR1"
-    assert answer["processes"] >= len(said)
+    assert answer["processes"] >= len(texts)
     assert answer["silent"] == []
     words = {"script", "child", "step"}
-    head.until(lambda: said <= set(head.output(job).split()))
+    head.until(lambda: texts <= set(head.output(job).split()))
     (tmp_path / "end").touch()
     assert head.wait(job)["state"] in ("Finished", "Failed")
-    assert set(head.output(job).split()) & words == said
+    assert set(head.output(job).split()) & words == texts
 
 
 def test_a_task_and_an_instance_alone_get_a_signal(head: RealHead, tmp_path: Path) -> None:
@@ -197,23 +197,23 @@ def pbs(head: RealHead, tmp_path_factory: pytest.TempPathFactory) -> Programs:
 def test_qsig_signals_jobs_and_elements_of_arrays(head: RealHead, pbs: Programs, tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     (tmp_path / "one.sh").write_text(catching(tmp_path / "one"))
-    name = pbs.said("qsub one.sh", tmp_path)
+    name = pbs.output("qsub one.sh", tmp_path)
     job = int(name.partition(".")[0])
     until_there(head, tmp_path / "one" / "ready")
-    assert pbs.said(f"qsig -s 0 {name}", tmp_path) == ""
+    assert pbs.output(f"qsig -s 0 {name}", tmp_path) == ""
     assert head.ask("job", job=job)["job"]["state"] == "Running"
-    assert pbs.said(f"qsig -s SIGUSR1 {name}", tmp_path) == ""
+    assert pbs.output(f"qsig -s SIGUSR1 {name}", tmp_path) == ""
     assert head.wait(job)["state"] == "Failed"
     assert head.task(job)["exit_code"] == 7
     (tmp_path / "many.sh").write_text(catching(tmp_path, code=9).replace("ready", "ready$PBS_ARRAY_INDEX"))
-    array = pbs.said("qsub -J 3-4 many.sh", tmp_path)
+    array = pbs.output("qsub -J 3-4 many.sh", tmp_path)
     number = int(array.partition("[")[0])
     until_there(head, tmp_path / "ready3", tmp_path / "ready4")
-    pbs.said(f"qsig -sUSR1 {number}[4]", tmp_path)
+    pbs.output(f"qsig -sUSR1 {number}[4]", tmp_path)
     head.until(lambda: head.task(number, 1, 2)["state"] == "Failed")
     assert head.task(number, 1, 2)["exit_code"] == 9
     assert head.task(number, 1, 1)["state"] == "Running"
-    pbs.said(f"qsig {array}", tmp_path)
+    pbs.output(f"qsig {array}", tmp_path)
     assert head.wait(number)["state"] == "Failed"
     assert head.task(number, 1, 1)["signal"] == 15
 
@@ -223,9 +223,9 @@ def test_qsig_suspends_and_resumes_for_operators_only(
 ) -> None:
     job = submit(head, {"command": catching(tmp_path)}, suspendable=True)
     until_there(head, tmp_path / "ready")
-    pbs.said(f"qsig -s suspend {job}", tmp_path)
+    pbs.output(f"qsig -s suspend {job}", tmp_path)
     head.until(lambda: head.ask("job", job=job)["job"]["state"] == "Suspended")
-    pbs.said(f"qsig -s resume {job}", tmp_path)
+    pbs.output(f"qsig -s resume {job}", tmp_path)
     head.until(lambda: head.ask("job", job=job)["job"]["state"] == "Running")
     open_to_all(head.state)
     for word in ("suspend", "USR1"):
@@ -237,7 +237,7 @@ def test_qsig_suspends_and_resumes_for_operators_only(
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "said"),
+    ("words", "status", "text"),
     [
         ("", 2, "no job was named"),
         ("-x 1", 2, "invalid option -- 'x'"),
@@ -250,12 +250,12 @@ def test_qsig_suspends_and_resumes_for_operators_only(
     ],
 )
 def test_qsig_says_why_a_signal_was_not_sent(
-    pbs: Programs, tmp_path: Path, words: str, status: int, said: str
+    pbs: Programs, tmp_path: Path, words: str, status: int, text: str
 ) -> None:
-    waits = pbs.said("echo true | qsub -h", tmp_path).partition(".")[0]
+    waits = pbs.output("echo true | qsub -h", tmp_path).partition(".")[0]
     done = pbs.run("qsig " + words.format(waits=waits), tmp_path)
-    assert (done.returncode, said.format(waits=waits) in done.stderr) == (status, True), done
-    pbs.said(f"qdel {waits}", tmp_path)
+    assert (done.returncode, text.format(waits=waits) in done.stderr) == (status, True), done
+    pbs.output(f"qdel {waits}", tmp_path)
 
 
 def test_notify_of_grid_engine_sends_usr2_before_the_run_time_limit(
@@ -263,9 +263,9 @@ def test_notify_of_grid_engine_sends_usr2_before_the_run_time_limit(
 ) -> None:
     engine = Programs(head, tmp_path_factory.mktemp("sge"), "--only", "qsub", "--qsub", "gridengine")
     (tmp_path / "job.sh").write_text("#$ -notify -h -l h_rt=300\n" + catching(tmp_path, signal="USR2"))
-    job = int(engine.said("qsub -terse job.sh", tmp_path))
+    job = int(engine.output("qsub -terse job.sh", tmp_path))
     head.ask("modify_job", job=job, terms={"runtime": "62s"})
-    engine.said(f"qrls {job}", tmp_path)
+    engine.output(f"qrls {job}", tmp_path)
     ended = head.wait(job)
     assert (ended["state"], head.task(job)["exit_code"]) == ("Failed", 7)
     assert ended["ended"] - ended["started"] < 50

@@ -19,14 +19,14 @@ def test_a_stopped_agent_is_silent_its_tasks_run_elsewhere_and_it_stops_its_own_
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    end, told = tmp_path / "end", tmp_path / "told"
+    end, found = tmp_path / "end", tmp_path / "told"
     with cluster_on_loopback(tmp_path, ("red", "green"), address, processors=1) as cluster:
         cluster.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "3"})
         for node in cluster.nodes.values():
             node.kill_agent()
             node.start_agent()
         cluster.wait_for_nodes("Ready")
-        command = SPELL.format(end=end, told=told)
+        command = SPELL.format(end=end, told=found)
         job = cluster.submit(command, command, rerunnable="true")
         red = cluster.nodes["red"].place
         cluster.until(
@@ -50,7 +50,7 @@ def test_a_stopped_agent_is_silent_its_tasks_run_elsewhere_and_it_stops_its_own_
         cluster.until(lambda: not theirs & set(red.processes(str(end))), "what was given up is stopped")
         end.touch()
         assert cluster.wait(job) == "Finished"
-        assert sorted(told.read_text().split()) == ["1", "2"]
+        assert sorted(found.read_text().split()) == ["1", "2"]
         assert cluster.ask("task", job=job, task=task)["task"]["attempt"] == 2
 
 
@@ -60,7 +60,7 @@ def test_a_node_that_is_silent_is_taken_offline_by_force_long_before_it_would_be
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    end, told = tmp_path / "end", tmp_path / "told"
+    end, found = tmp_path / "end", tmp_path / "told"
     with cluster_on_loopback(tmp_path, ("red", "green"), address, processors=2) as cluster:
         values = {"HeartbeatInterval": "1", "InactivityCount": "1000", "NodeLease": "0"}
         cluster.ask("set_parameters", values=values)
@@ -68,7 +68,7 @@ def test_a_node_that_is_silent_is_taken_offline_by_force_long_before_it_would_be
             node.kill_agent()
             node.start_agent()
         cluster.wait_for_nodes("Ready")
-        command = SPELL.format(end=end, told=told)
+        command = SPELL.format(end=end, told=found)
         terms = {"numprocessors": "4-4"}
         job = cluster.submit(*[command] * 4, rerunnable="true", terms=terms)
         cluster.until(

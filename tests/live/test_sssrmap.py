@@ -103,14 +103,14 @@ def test_the_poll_of_a_scheduler_has_the_jobs_that_are_not_over(head: RealHead, 
     head.wait_for(runs, "Running")
     names = ("JobId", "JobState", "UserId", "WallDuration", "NodeList")
     gets = "".join(f'<Get name="{name}"></Get>' for name in names)
-    told = rows(peer.ask("Query", "Job", f'{gets}<Where name="JobClass">active</Where>'))
+    answer = rows(peer.ask("Query", "Job", f'{gets}<Where name="JobClass">active</Where>'))
     (node,) = head.ask("job", job=runs)["job"]["usage"]["nodes"]
     assert (
         f"<Job><JobId>{runs}</JobId><JobState>Running</JobState><UserId>{ACTOR}</UserId>"
         f"<Requested><WallDuration>600</WallDuration></Requested>"
         f"<Delivered><NodeList><Node>{node}</Node></NodeList></Delivered></Job>"
-    ) in told
-    assert not any(f"<JobId>{over}</JobId>" in one for one in told)
+    ) in answer
+    assert not any(f"<JobId>{over}</JobId>" in one for one in answer)
     canceled(peer, runs)
 
 
@@ -118,9 +118,9 @@ def test_properties_that_only_the_description_has_are_reported(peer: RealListene
     number = submitted(peer)
     where = f'<Where name="{{}}">{number}</Where>'
     asked = '<Get name="Executable"></Get><Get name="Requested/Processors"></Get>'
-    (told,) = rows(peer.ask("Query", "Job", asked + where.format("JobId")))
+    (found,) = rows(peer.ask("Query", "Job", asked + where.format("JobId")))
     assert (
-        told
+        found
         == "<Job><Executable>/bin/sleep</Executable><Requested><Processors>1</Processors></Requested></Job>"
     )
     (whole,) = rows(peer.ask("Query", "Job", '<Option name="ShowHidden">True</Option>' + where.format("Id")))
@@ -145,8 +145,8 @@ def test_a_job_is_submitted_and_told_in_the_names_of_0_2(head: RealHead, peer: R
     shown = head.ask("job", job=number)["job"]
     assert (shown["run_time"], shown["minimum"]) == (120.0, 2)
     gets = "".join(f'<Get name="{name}"></Get>' for name in ("jobId", "userName", "requestedProcessors"))
-    (told,) = rows(peer.ask("Query", "Job", f'{gets}<Where name="jobId">{number}</Where>'))
-    assert told == (
+    (found,) = rows(peer.ask("Query", "Job", f'{gets}<Where name="jobId">{number}</Where>'))
+    assert found == (
         f"<Job><jobId>{number}</jobId><userName>{ACTOR}</userName><requestedProcessors>2</requestedProcessors></Job>"
     )
     assert code(peer.ask("Delete", "Job", f"<Data><job><jobId>{number}</jobId></job></Data>")) == "000"
@@ -238,8 +238,8 @@ def test_a_job_group_is_submitted_told_and_canceled(peer: RealListener) -> None:
     jobs = "".join(f"<Job><Id>{name}</Id>{SLEEP}</Job>" for name in "ab")
     answer = peer.ask("Submit", "JobGroup", f"<Data><JobGroup><Id>flow</Id>{jobs}</JobGroup></Data>")
     assert answer.count == 2, answer.status
-    (told,) = rows(peer.ask("Query", "JobGroup", '<Where name="JobGroupId">flow</Where>'))
-    assert "<JobGroupId>flow</JobGroupId><JobGroupState>Active</JobGroupState>" in told
+    (found,) = rows(peer.ask("Query", "JobGroup", '<Where name="JobGroupId">flow</Where>'))
+    assert "<JobGroupId>flow</JobGroupId><JobGroupState>Active</JobGroupState>" in found
     ended = peer.ask("Cancel", "JobGroup", "<Data><JobGroup><Id>flow</Id></JobGroup></Data>")
     assert (code(ended), ended.count) == ("000", 2)
 
@@ -284,9 +284,9 @@ def test_jobs_are_joined_with_their_users_and_nodes(head: RealHead, peer: RealLi
     asked += '<Where name="UserId" object="Job" subject="User">UserId</Where>'
     asked += f'<Where conj="And" name="JobId" object="Job">{number}</Where>'
     asked += '<Where name="NodeId" object="Node" subject="Job">NodeList/Node</Where>'
-    (told,) = rows(peer.ask("Query", "Job", asked))
-    said = f"<Job_User_Node><JobId>{number}</JobId><UserId>{ACTOR}</UserId><NodeState>"
-    assert told.startswith(said), (told, node)
+    (output,) = rows(peer.ask("Query", "Job", asked))
+    found = f"<Job_User_Node><JobId>{number}</JobId><UserId>{ACTOR}</UserId><NodeState>"
+    assert output.startswith(found), (output, node)
     (described,) = rows(
         peer.ask(
             "Query",
@@ -321,10 +321,10 @@ def test_only_administrators_reserve_and_drain(head: RealHead, peer: RealListene
     try:
         made = peer.ask("Create", "Reservation", data)
         assert code(made) == "000", made.status
-        (told,) = rows(peer.ask("Query", "Reservation"))
+        (found,) = rows(peer.ask("Query", "Reservation"))
         assert (
             f"<ReservationId>course</ReservationId><ReservationState>Planned</ReservationState><StartTime>{start}"
-            in told
+            in found
         )
         assert code(peer.ask("Cancel", "Reservation", '<Where name="ReservationId">course</Where>')) == "000"
         assert code(peer.ask("Modify", "Node", drain)) == "000"
@@ -366,10 +366,10 @@ def test_a_site_key_lends_no_role_unless_told_so(head: RealHead, peer: RealListe
 
 
 def test_a_request_with_an_id_is_carried_out_once(head: RealHead, peer: RealListener) -> None:
-    said = f' id="{int(time.time())}-0123456789abcdef"'
-    first, second = (submitted(peer, more=said) for _ in range(2))
+    found = f' id="{int(time.time())}-0123456789abcdef"'
+    first, second = (submitted(peer, more=found) for _ in range(2))
     assert first == second
-    other = said.replace("abcdef", "fedcba")
+    other = found.replace("abcdef", "fedcba")
     assert code(peer.ask("Cancel", "Job", named(first), more=other)) == "000"
     assert code(peer.ask("Cancel", "Job", named(first), more=other)) == "342"
     old = f' id="{int(time.time()) - 3600}-0123456789abcdef"'
@@ -408,8 +408,8 @@ def test_a_message_in_the_form_of_maui_is_answered(peer: RealListener) -> None:
     asked = '<Request action="Query"><Object>Node</Object><Get name="NodeId"></Get></Request>'
     body = f'<Body actor="{ACTOR}">{asked}</Body>'
     signature = signature_of(body, KEY).partition("<SecurityToken")[0] + "</Signature>"
-    said = 'count="1" name="x" version="3.0" component="ClusterScheduler" type="nonblocking"'
-    message = f'<?xml version="1.0"?><Envelope {said}>{signature}{body}</Envelope>'.encode()
+    found = 'count="1" name="x" version="3.0" component="ClusterScheduler" type="nonblocking"'
+    message = f'<?xml version="1.0"?><Envelope {found}>{signature}{body}</Envelope>'.encode()
     head = b'POST /SSSRMAP3 HTTP/1.1\r\nContent-Type: text/xml; charset="utf-8"\r\n'
     head += b"Transfer-Encoding: chunked;\r\n\r\n%X\r\n" % len(message)
     (answer,) = peer.read(peer.exchange(head + message + b"0\r\n\0"))
@@ -427,9 +427,9 @@ def test_a_message_in_the_form_of_slurm_is_answered(peer: RealListener) -> None:
     body = f'<Body><Request action="Query" actor="{ACTOR}"><Object>Job</Object>{inside}</Request></Body>'
     reply = peer.exchange(request_frame(envelope(body, signature_of(body, KEY))))
     size, _, rest = reply[87 + 1 :].partition(b"\r\n")
-    told = rest[: int(size, 16)]
-    assert told.endswith(b"</Envelope>")
-    assert f"<JobId>{number}</JobId>".encode() in told
+    found = rest[: int(size, 16)]
+    assert found.endswith(b"</Envelope>")
+    assert f"<JobId>{number}</JobId>".encode() in found
     canceled(peer, number)
 
 
@@ -449,13 +449,13 @@ def test_a_job_object_of_maui_is_created(head: RealHead, peer: RealListener) -> 
 
 def test_an_answer_comes_in_chunks_with_all_objects(peer: RealListener) -> None:
     jobs = [submitted(peer, action="Create") for _ in range(3)]
-    said = ' chunking="True" chunkSize="1"'
-    body = f'<Body><Request action="Query" actor="{ACTOR}"{said}><Object>Job</Object>'
+    found = ' chunking="True" chunkSize="1"'
+    body = f'<Body><Request action="Query" actor="{ACTOR}"{found}><Object>Job</Object>'
     body += '<Get name="JobId" op="Tros"></Get><Where name="JobState">hold</Where></Request></Body>'
     chunks = peer.read(peer.exchange(request_frame(envelope(body, signature_of(body, KEY)))))
     assert [chunk.chunk for chunk in chunks] == [(n, len(chunks)) for n in range(1, len(chunks) + 1)]
-    told = [int(text_of(one, "JobId")) for chunk in chunks for one in chunk.data]
-    assert told[:3] == jobs[::-1]
+    shown = [int(text_of(one, "JobId")) for chunk in chunks for one in chunk.data]
+    assert shown[:3] == jobs[::-1]
     canceled(peer, *jobs)
 
 
@@ -513,10 +513,10 @@ def test_a_head_that_is_away_is_reported_and_found_again(head: RealHead, peer: R
 
 
 @pytest.mark.parametrize(
-    ("modes", "said"), [((0o644, 0o644), "chmod 600"), ((0o600, 0o666), "can be changed by everybody")]
+    ("modes", "message"), [((0o644, 0o644), "chmod 600"), ((0o600, 0o666), "can be changed by everybody")]
 )
 def test_a_key_that_others_can_read_and_actors_that_they_can_write_are_refused(
-    head: RealHead, tmp_path: Path, modes: tuple[int, int], said: str
+    head: RealHead, tmp_path: Path, modes: tuple[int, int], message: str
 ) -> None:
     key, actors = tmp_path / "auth_key", tmp_path / "actors"
     for path, text, mode in ((key, "sss\n", modes[0]), (actors, "a b\n", modes[1])):
@@ -531,4 +531,4 @@ def test_a_key_that_others_can_read_and_actors_that_they_can_write_are_refused(
         check=False,
     )
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr

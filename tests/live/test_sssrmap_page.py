@@ -40,23 +40,23 @@ def test_the_messages_of_the_page_are_answered_as_it_says() -> None:
             for request, expected in pairs:
                 body = f"<Body>{real(request)}</Body>"
                 message = request_frame(envelope(body, signature_of(body, KEY)))
-                said = [RESPONSE.findall(peer.exchange(message).decode())[0]]
+                output = [RESPONSE.findall(peer.exchange(message).decode())[0]]
                 if 'action="Query"' in request:  # what was begun before may still be on its way
 
                     def happened() -> bool:
-                        said.append(RESPONSE.findall(peer.exchange(message).decode())[0])  # noqa: B023
-                        return said[-1] == real(expected)  # noqa: B023
+                        output.append(RESPONSE.findall(peer.exchange(message).decode())[0])  # noqa: B023
+                        return output[-1] == real(expected)  # noqa: B023
 
                     head.until(happened)
-                assert said[-1] == real(expected)
+                assert output[-1] == real(expected)
 
 
 def test_every_code_is_on_the_page() -> None:
     _, _, below = PAGE.read_text().partition("## Codes\n")
     section = below.split("\n## ")[0]
-    told = set(re.findall(r"\b\d{3}\b", section))
+    found = set(re.findall(r"\b\d{3}\b", section))
     spans = [range(int(a), int(b) + 1) for a, b in re.findall(r"\b(\d{3}) to (\d{3})\b", section)]
     ours = {code.value for code in StatusCode} - {StatusCode.NO_STATUS.value}  # of answers
     assert {
-        code for code in ours if code not in told and not any(int(code) in span for span in spans)
+        code for code in ours if code not in found and not any(int(code) in span for span in spans)
     } == set()

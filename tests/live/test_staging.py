@@ -296,13 +296,15 @@ def test_secrets_are_in_no_argument_journal_or_log(
                 assert b"secret-token" not in process.read_bytes()
         storage.hold.set()
         assert end_of(head, held) == ("Finished", "")
-        told = [head.ask(verb, job=failing) for verb in ("job_history", "explain_job", "tasks", "job_states")]
-        told += [
+        answer = [
+            head.ask(verb, job=failing) for verb in ("job_history", "explain_job", "tasks", "job_states")
+        ]
+        answer += [
             head.task(failing)["message"],
             head.ask("job", job=job),
             head.ask("jobs"),
         ]  # not the description
-        assert [each for each in told if "secret-" in json.dumps(each)] == []
+        assert [each for each in answer if "secret-" in json.dumps(each)] == []
     finally:
         path.unlink()
     assert storage.headers[0].get("Authorization", storage.headers[1].get("Authorization")) is not None

@@ -271,8 +271,8 @@ def test_secrets_of_urls_are_in_no_script_argument_or_message(
         "true", terms={"resource": "old"}, stagein=f"{storage.url}/404/x?signature=secret-word=x"
     )
     assert end_of(head, failing)[0] == "Failed"
-    told = [head.ask(verb, job=failing) for verb in ("job_history", "explain_job", "tasks", "job_states")]
-    assert "secret-word" not in json.dumps([*told, head.task(failing)["message"]])
+    answer = [head.ask(verb, job=failing) for verb in ("job_history", "explain_job", "tasks", "job_states")]
+    assert "secret-word" not in json.dumps([*answer, head.task(failing)["message"]])
     files = [each for each in (tmp_path / "attempts").rglob("*") if each.is_file()]
     assert files
     assert not any(b"secret-word" in each.read_bytes() for each in files)

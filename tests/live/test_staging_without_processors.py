@@ -177,11 +177,11 @@ def test_a_job_that_holds_its_processors_while_files_come_is_explained_too(
     }
     job = head.ask("submit_job", jobfile=json.dumps(document))["job"]
 
-    def told() -> bool:
+    def reported() -> bool:
         answer = head.ask("explain_job", job=job)
         return bool(answer["expected"] and answer["expected"]["p50"])
 
-    head.until(told)
+    head.until(reported)
     answer = head.ask("explain_job", job=job)
     assert (answer["state"], answer["reasons"][0]["text"].endswith("It holds 1 processor")) == (
         "Running",
@@ -197,18 +197,18 @@ def test_every_screen_says_that_it_stages(head: RealHead, storage: FaultyStorage
     shown = head.ask("job", job=job)["job"]
     assert (shown["state"], shown["state_detail"]) == ("Suspended", "staging in")
 
-    def said(*words: str) -> str:
+    def reported(*words: str) -> str:
         code = "from headnode.apps.cli.program import main; main()"
         command = [sys.executable, "-c", code, *words, "--state-directory", str(head.state)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
-    listed = said("job", "list", "--format", "table")
+    listed = reported("job", "list", "--format", "table")
     assert ("Staging" in listed, "input files from 127.0.0.1; " in listed) == (True, True), listed
-    assert "staging in" in said("job", "view", str(job))
+    assert "staging in" in reported("job", "view", str(job))
     slurm = Programs(head, tmp_path / "bin")
-    assert slurm.said(f"squeue -h -j {job} -o '%t %r'", tmp_path) == "PD BurstBufferStageIn"
-    assert f"Job {job} of " in (told := said("job", "explain", str(job)))
-    assert "is staging: it starts when its files are there" in told
+    assert slurm.output(f"squeue -h -j {job} -o '%t %r'", tmp_path) == "PD BurstBufferStageIn"
+    assert f"Job {job} of " in (found := reported("job", "explain", str(job)))
+    assert "is staging: it starts when its files are there" in found
     storage.hold.set()
     assert head.wait(job)["state"] == "Finished"
 

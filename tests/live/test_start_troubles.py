@@ -143,21 +143,21 @@ def test_a_task_whose_files_cannot_be_brought_by_this_node_is_not_started_and_sa
     users_scene: Scene, case: str
 ) -> None:
     scene = users_scene
-    word, said = faults.LAUNCHER, "cannot run Headnode's Python"
+    word, found = faults.LAUNCHER, "cannot run Headnode's Python"
     if case == "launcher":
         private = scene.folder / "private"
         private.mkdir(mode=0o700)
         (private / "python").symlink_to(Path(sys.executable).resolve())
         scene.python = str(private / "python")
     else:
-        word, said = faults.PROCESS_LIMIT, "the job or its user has reached a limit"
+        word, found = faults.PROCESS_LIMIT, "the job or its user has reached a limit"
         scene.before = ["prlimit", "--nproc=1", "--"]
     with scene:
         scene.job("touch ran", uid=NOBODY, stage_in=(StagedFile("data", "file:///etc/hostname"),))
         scene.head.run(1, (1, 1))
         outcome = scene.head.result(1)
         assert (outcome.kind, outcome.fault, outcome.started) == ("not-started", word, None)
-        assert said in outcome.message
+        assert found in outcome.message
         assert "Traceback" not in scene.log()
         scene.head.close_job()
         scene.head.until(lambda: not list(scene.work.iterdir()))

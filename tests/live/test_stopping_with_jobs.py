@@ -55,8 +55,8 @@ def test_a_full_queue_is_canceled_soon_in_little_memory_and_nothing_of_it_starts
         head.start_again()
         found = states(head)
         assert found == dict.fromkeys(queued, ("Canceled", 3_000, 3_000)) | {running: ("Canceled", 0, 1)}
-        told = head.ask("job_states", job=queued[0], task=3_000)["changes"]
-        assert [(each["state"], each["last"]) for each in told] == [("canceled", 1)]
+        answer = head.ask("job_states", job=queued[0], task=3_000)["changes"]
+        assert [(each["state"], each["last"]) for each in answer] == [("canceled", 1)]
         head.ask("requeue_job", job=queued[0])
         assert states(head)[queued[0]][1:] == (0, 3_000)
 

@@ -48,8 +48,8 @@ def test_each_process_has_its_arguments_files_and_environment(head: RealHead, tm
     )
     for number, word in enumerate(("first", "second")):
         (found,) = tmp_path.glob(f"out.*.00{number}")
-        said = f"{number}|a * 'b'|hello|two words|HTCondor|{tmp_path}\n{word}\n"
-        assert found.read_text() == said
+        shown = f"{number}|a * 'b'|hello|two words|HTCondor|{tmp_path}\n{word}\n"
+        assert found.read_text() == shown
         assert (tmp_path / f"err.{number}").read_text() == "oops\n"
 
 
@@ -67,8 +67,8 @@ def test_queue_takes_its_items_from_a_file_a_list_and_names_of_files(head: RealH
         "arguments = $Fnx(file) $(Item:none) $(ItemIndex)\nqueue file matching files data/*.dat\n"
         "arguments = $(Step) $(word)\nqueue 2 word in (p, q)\n",
     )
-    said = [(tmp_path / f"{number}.txt").read_text().strip() for number in range(8)]
-    assert said == ["ann 1 2", "bob 3", "x.dat 0", "y.dat 1", "0 p", "1 p", "0 q", "1 q"]
+    output = [(tmp_path / f"{number}.txt").read_text().strip() for number in range(8)]
+    assert output == ["ann 1 2", "bob 3", "x.dat 0", "y.dat 1", "0 p", "1 p", "0 q", "1 q"]
 
 
 def test_macros_take_variables_of_the_shell_also_home(head: RealHead, tmp_path: Path) -> None:
@@ -188,8 +188,8 @@ def test_a_program_is_ended_after_its_time(head: RealHead, tmp_path: Path) -> No
     program(tmp_path, "echo begun; exec sleep 600")
     text = "executable = run.sh\noutput = out.$(Process)\nallowed_execute_duration = 1\n"
     for queue, files in (("queue", 1), ("queue 2", 2)):
-        said = submit(head, tmp_path, f"{text}{queue}\n", status=1)
-        assert "time limit" in said or "run time" in said
+        found = submit(head, tmp_path, f"{text}{queue}\n", status=1)
+        assert "time limit" in found or "run time" in found
         assert [path.read_text() for path in sorted(tmp_path.glob("out.*"))] == ["begun\n"] * files
 
 
@@ -227,15 +227,15 @@ def test_a_flow_of_dagman_runs_in_its_order(head: RealHead, tmp_path: Path) -> N
     )
     hn(head, tmp_path, "check", "flow.dag")
     hn(head, tmp_path, "job", "submit", "--wait", "flow.dag")
-    said = (tmp_path / "order").read_text().splitlines()
-    assert sorted(said[:2]) == ["first 1", "first 2"]
-    assert sorted(said[2:6]) == ["left 1", "left 2", "right 1", "right 2"]
-    assert sorted(said[6:]) == ["last w 1", "last w 2"]
+    output = (tmp_path / "order").read_text().splitlines()
+    assert sorted(output[:2]) == ["first 1", "first 2"]
+    assert sorted(output[2:6]) == ["left 1", "left 2", "right 1", "right 2"]
+    assert sorted(output[6:]) == ["last w 1", "last w 2"]
     (tmp_path / "flow.dag").write_text("JOB fail step.sub\nJOB next step.sub\nPARENT fail CHILD next\n")
     hn(head, tmp_path, "job", "submit", "--wait", "flow.dag", status=1)
     assert "next" not in (tmp_path / "order").read_text()
 
 
 def test_a_file_that_would_be_read_wrongly_is_refused_with_its_line(head: RealHead, tmp_path: Path) -> None:
-    said = submit(head, tmp_path, "executable = a\nrequirements = Glibc > 3\nqueue\n", status=2)
-    assert "line 2, column 0: requirements: Glibc > 3 has no equivalent" in said
+    found = submit(head, tmp_path, "executable = a\nrequirements = Glibc > 3\nqueue\n", status=2)
+    assert "line 2, column 0: requirements: Glibc > 3 has no equivalent" in found

@@ -33,13 +33,13 @@ def slurm(nodes: Cluster, tmp_path: Path) -> Iterator[Programs]:
 
 
 def submit(slurm: Programs, options: str, where: Path, command: str = HELD) -> int:
-    return int(slurm.said(f"sbatch --parsable {options} --wrap '{command}'", where))
+    return int(slurm.output(f"sbatch --parsable {options} --wrap '{command}'", where))
 
 
 def runs_on(nodes: Cluster, slurm: Programs, job: int, where: Path) -> list[str]:
     """Return the nodes of a job that runs, or will soon."""
     nodes.until(lambda: nodes.job(job)["state"] == "Running", f"job {job} runs")
-    return slurm.said(f"squeue -h -j {job} -o %N | xargs scontrol show hostnames", where).split()
+    return slurm.output(f"squeue -h -j {job} -o %N | xargs scontrol show hostnames", where).split()
 
 
 def test_a_job_on_two_nodes_runs_under_one_switch_where_that_can_be(

@@ -32,7 +32,7 @@ def public() -> Iterator[Scene]:
             yield made
 
 
-def said(scene: Scene, task: int = 1, instance: int = 1) -> str:
+def output_of(scene: Scene, task: int = 1, instance: int = 1) -> str:
     path = scene.captured(task, instance)
     return path.read_text() if path.exists() else ""
 
@@ -55,7 +55,7 @@ def test_a_task_reaches_no_journal_no_identity_and_no_output_of_others(public: S
     public.job(f"exec 2> /dev/null; ls {public.state}/jobs {public.state}/run; {tries}; {writes}", uid=nobody)
     public.head.run(1, (1, 1))
     public.head.result(1)
-    assert said(public) == ""
+    assert output_of(public) == ""
 
 
 @pytest.mark.root
@@ -80,7 +80,7 @@ def test_a_task_that_calls_itself_a_shepherd_is_not_believed(public: Scene) -> N
     public.job(f"python3 {script}; sleep 0.3; exit 3", uid=nobody)
     public.head.run(1, (1, 1))
     assert public.head.result(1).exit_code == 3
-    assert said(public) == "0\n"
+    assert output_of(public) == "0\n"
 
 
 def test_pipes_in_the_place_of_output_hold_up_nobody(scene: Scene) -> None:

@@ -291,8 +291,8 @@ def test_nodes_on_one_machine_share_it_and_the_first_node_removes_it(scene: Scen
 )
 def test_no_other_name_is_taken_from_another_node(scene: Scene, scratch: Path, name: str) -> None:
     launched(scene, scratch, "touch $TMPDIR/x", name)
-    (said,) = [each for each in scene.head.said_of_launches if each.kind == "failed"]
-    assert b"is not the name of the temporary directory of the task" in said.data
+    (found,) = [each for each in scene.head.said_of_launches if each.kind == "failed"]
+    assert b"is not the name of the temporary directory of the task" in found.data
     assert list(scratch.iterdir()) == []
 
 
@@ -300,8 +300,8 @@ def test_what_another_user_has_put_there_is_not_used(scene: Scene, scratch: Path
     trap = scratch / OF_ANOTHER_NODE
     trap.symlink_to(scene.work)
     launched(scene, scratch, "touch $TMPDIR/x", OF_ANOTHER_NODE)
-    (said,) = [each for each in scene.head.said_of_launches if each.kind == "failed"]
-    assert b"file exists" in said.data
+    (found,) = [each for each in scene.head.said_of_launches if each.kind == "failed"]
+    assert b"file exists" in found.data
     assert not (scene.work / "x").exists()
 
 

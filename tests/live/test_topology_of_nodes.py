@@ -30,12 +30,12 @@ def slurm(nodes: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Programs:
 
 
 def submit(slurm: Programs, options: str, where: Path) -> int:
-    return int(slurm.said(f"sbatch --parsable {options} --wrap true", where))
+    return int(slurm.output(f"sbatch --parsable {options} --wrap true", where))
 
 
 def ran_on(nodes: Cluster, slurm: Programs, job: int, where: Path) -> str:
     assert nodes.wait(job) == "Finished"
-    return slurm.said(f"sacct -n -X -P -j {job} -o NodeList", where)
+    return slurm.output(f"sacct -n -X -P -j {job} -o NodeList", where)
 
 
 @pytest.mark.parametrize(
@@ -54,12 +54,12 @@ def test_a_job_gets_a_node_with_the_sockets_cores_and_threads_that_it_asks_for(
 def test_a_job_waits_for_the_only_node_that_has_its_cores_and_says_why_no_other_is_used(
     nodes: Cluster, slurm: Programs, tmp_path: Path
 ) -> None:
-    holds = int(slurm.said("sbatch --parsable -w b -n 8 --wrap 'sleep 600'", tmp_path))
+    holds = int(slurm.output("sbatch --parsable -w b -n 8 --wrap 'sleep 600'", tmp_path))
     nodes.until(lambda: nodes.job(holds)["state"] == "Running", "the node is in use")
     job = submit(slurm, "-B 2:2", tmp_path)
-    shown = slurm.said(f"squeue -h -j {job} -o '%T %H %I %J %z'", tmp_path)
+    shown = slurm.output(f"squeue -h -j {job} -o '%T %H %I %J %z'", tmp_path)
     assert shown.split() == ["PENDING", "2", "2", "*", "2:2:*"]
-    lines = slurm.said(f"scontrol show job {job}", tmp_path).split()
+    lines = slurm.output(f"scontrol show job {job}", tmp_path).split()
     assert {"ReqB:S:C:T=0:2:2:*", "Socks/Node=2"} <= {*lines}
     assert "has 1 socket; at least 2 are requested" in str(nodes.ask("explain_job", job=job))
     nodes.ask("cancel_job", job=holds, force=True)
@@ -85,38 +85,38 @@ def test_a_job_that_asks_for_more_than_any_node_has_is_refused_with_what_each_la
 def test_every_program_shows_the_topology_of_nodes_or_that_it_is_not_known(
     nodes: Cluster, slurm: Programs, tmp_path: Path
 ) -> None:
-    lines = slurm.said("sinfo -h -N -n a,b -o '%N %X %Y %Z %z'", tmp_path).splitlines()
+    lines = slurm.output("sinfo -h -N -n a,b -o '%N %X %Y %Z %z'", tmp_path).splitlines()
     assert [line.split() for line in lines] == [
         ["a", "1", "N/A", "N/A", "1:N/A:N/A"],
         ["b", "2", "2", "2", "2:2:2"],
     ]
-    shown = slurm.said("scontrol show node b", tmp_path)
+    shown = slurm.output("scontrol show node b", tmp_path)
     assert {"CoresPerSocket=2", "Sockets=2", "ThreadsPerCore=2"} <= {*shown.split()}
-    assert "ThreadsPerCore=N/A" in slurm.said("scontrol show node a", tmp_path)
+    assert "ThreadsPerCore=N/A" in slurm.output("scontrol show node a", tmp_path)
     node = nodes.ask("node", node="b")["node"]
     assert (node["sockets"], node["cores_per_socket"], node["threads_per_core"]) == (2, 2, 2)
 
 
 def test_programs_of_grid_engine_and_pbs_show_them_too(nodes: Cluster, tmp_path: Path) -> None:
     grid = Programs(nodes, tmp_path / "grid", "--only", "qsub", "--qsub", "gridengine")
-    hosts = {line.split()[0]: line.split()[2:6] for line in grid.said("qhost", tmp_path).splitlines()[2:]}
+    hosts = {line.split()[0]: line.split()[2:6] for line in grid.output("qhost", tmp_path).splitlines()[2:]}
     assert (hosts["a"], hosts["b"]) == ([MANY, "1", "-", "-"], ["8", "2", "4", "8"])
     pbs = Programs(nodes, tmp_path / "pbs", "--only", "qsub", "--qsub", "pbs")
-    shown = pbs.said("pbsnodes b", tmp_path)
+    shown = pbs.output("pbsnodes b", tmp_path)
     assert all(line in shown for line in ("total_sockets = 2", "total_cores = 4", "total_threads = 8"))
-    assert "total_cores" not in pbs.said("pbsnodes a", tmp_path)
+    assert "total_cores" not in pbs.output("pbsnodes a", tmp_path)
 
 
 def test_contiguous_nodes_have_no_other_node_between_them(
     nodes: Cluster, slurm: Programs, tmp_path: Path
 ) -> None:
-    holds = int(slurm.said("sbatch --parsable -w b -n 8 --wrap 'sleep 600'", tmp_path))
+    holds = int(slurm.output("sbatch --parsable -w b -n 8 --wrap 'sleep 600'", tmp_path))
     nodes.until(lambda: nodes.job(holds)["state"] == "Running", "the node between is in use")
     job = submit(slurm, "-N 2 -n 2 --contiguous", tmp_path)
     apart = submit(slurm, "-N 2 -n 2", tmp_path)
     assert nodes.wait(apart) == "Finished", "without it, the nodes on both sides will do"
     reasons = nodes.ask("explain_job", job=job)["reasons"]
     assert "contiguous" in {reason["kind"] for reason in reasons}, reasons
-    assert "Contiguous=1" in slurm.said(f"scontrol show job {job}", tmp_path)
+    assert "Contiguous=1" in slurm.output(f"scontrol show job {job}", tmp_path)
     nodes.ask("cancel_job", job=holds, force=True)
     assert ran_on(nodes, slurm, job, tmp_path) in ("a,b", "b,c", "[a-b]", "[b-c]")

@@ -39,17 +39,17 @@ class TransferProcess:
             **{"attempts": 3, "timeout": 30, "networks": LOCAL, "at_once": 4},
             **{"direction": direction, "files": files, **how},
         }
-        told = os.memfd_create("order")
-        os.write(told, json.dumps(order).encode())
-        os.lseek(told, 0, os.SEEK_SET)
+        found = os.memfd_create("order")
+        os.write(found, json.dumps(order).encode())
+        os.lseek(found, 0, os.SEEK_SET)
         self.command = [*module_command(MODULE)]
         self.process = subprocess.Popen(
-            ["/bin/bash", "-c", f'exec "$@" 3<&{told}', "bash", *self.command],
+            ["/bin/bash", "-c", f'exec "$@" 3<&{found}', "bash", *self.command],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            pass_fds=(told,),
+            pass_fds=(found,),
         )
-        os.close(told)
+        os.close(found)
 
     def lines(self) -> Iterator[list[Any]]:
         assert self.process.stdout is not None
@@ -58,9 +58,9 @@ class TransferProcess:
 
     def last(self) -> list[Any]:
         """Return its last word, when it has ended."""
-        said = list(self.lines())
+        found = list(self.lines())
         self.close()
-        return said[-1] if said else []
+        return found[-1] if found else []
 
     def close(self) -> None:
         for pipe in (self.process.stdin, self.process.stdout):
@@ -109,9 +109,9 @@ def test_a_server_is_believed_by_https_only_if_its_authority_is_known(
     with FaultyStorage(tmp_path / "storage", context) as storage:
         storage.put("data", DATA)
         known = {"credential": "site"} if is_known else {}
-        word, said = bring(scratch, f"{storage.url}/data", attempts=1, **known)
-    assert (word, only(scratch)) == (("done", {"x": DATA}) if is_known else ("failed", {})), said
-    assert is_known or "certificate" in said.lower(), said
+        word, found = bring(scratch, f"{storage.url}/data", attempts=1, **known)
+    assert (word, only(scratch)) == (("done", {"x": DATA}) if is_known else ("failed", {})), found
+    assert is_known or "certificate" in found.lower(), found
 
 
 @pytest.mark.parametrize(("fault", "timeout"), [("cut", 30), ("silent", 1)])
@@ -210,8 +210,8 @@ def test_a_killed_process_leaves_no_half_file_and_the_next_goes_on(
         assert first.process.poll() is None
         os.sched_yield()
     os.kill(first.process.pid, signal.SIGKILL)
-    said = first.last()  # nothing yet, or how far it was at some moment before
-    assert not said or (said[:3] == ["moved", 0, 1] and said[3] <= len(DATA) // 2), said
+    found = first.last()  # nothing yet, or how far it was at some moment before
+    assert not found or (found[:3] == ["moved", 0, 1] and found[3] <= len(DATA) // 2), found
     assert not (scratch / "x").exists()
     storage.hold.set()
     assert TransferProcess(scratch, "in", files).last()[0] == "done"
@@ -262,13 +262,13 @@ def _with_options(sent: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [each for one in sent for each in (one, ("OPTIONS", "/dav-cut/new"))][:-1]
 
 
-@pytest.mark.parametrize("told", ["repr", "digest", "adler", "md5", "amz"])
+@pytest.mark.parametrize("text", ["repr", "digest", "adler", "md5", "amz"])
 def test_a_result_that_arrives_altered_is_noticed_if_the_server_tells_a_checksum(
-    storage: FaultyStorage, scratch: Path, told: str
+    storage: FaultyStorage, scratch: Path, text: str
 ) -> None:
     (scratch / "x").write_bytes(DATA)
-    assert take(scratch, f"{storage.url}/{told}/right")[0] == "done"
-    word, why = take(scratch, f"{storage.url}/dav-altered-{told}/wrong")
+    assert take(scratch, f"{storage.url}/{text}/right")[0] == "done"
+    word, why = take(scratch, f"{storage.url}/dav-altered-{text}/wrong")
     assert (word, "the server has the checksum" in why, "attempt 2 of 3" in why) == ("failed", True, True), (
         why
     )
@@ -335,9 +335,9 @@ def test_private_addresses_are_refused_unless_they_are_allowed(storage: FaultySt
 
 
 def test_a_redirect_to_a_private_address_is_refused_too(storage: FaultyStorage, scratch: Path) -> None:
-    told = bring(scratch, f"{storage.url}/inward/data", networks=["127.0.0.1/32"], attempts=1)
-    assert told[0] != "done"
-    assert "127.0.0.2 is not a public address" in told[1]
+    found = bring(scratch, f"{storage.url}/inward/data", networks=["127.0.0.1/32"], attempts=1)
+    assert found[0] != "done"
+    assert "127.0.0.2 is not a public address" in found[1]
     assert [path for _, path, _ in storage.asked] == ["/inward/data"]
 
 
@@ -345,7 +345,7 @@ def test_a_url_with_a_line_end_adds_no_header(storage: FaultyStorage, scratch: P
     for url in (f"{storage.url}/data%0d%0aX-Added:%201", f"{storage.url}/data\r\nX-Added: 1"):
         assert bring(scratch, url)[0] == "failed"
         assert take(scratch, url, path="missing")[0] == "failed"
-    assert not any("X-Added" in said for said in storage.headers)
+    assert not any("X-Added" in found for found in storage.headers)
 
 
 def credential(scratch: Path, text: str, mode: int = 0o600) -> None:
@@ -362,7 +362,7 @@ def test_a_credential_is_used_for_its_hosts_and_for_no_redirect_to_others(
     assert bring(scratch, f"{storage.url}/private/data", credential="store")[0] == "done"
     assert storage.headers[-1]["Authorization"] == "Bearer secret-token"
     assert bring(scratch, f"{storage.url}/elsewhere/data", credential="store")[0] == "done"
-    assert ["Authorization" in said for said in storage.headers[-2:]] == [True, False]
+    assert ["Authorization" in found for found in storage.headers[-2:]] == [True, False]
 
 
 @pytest.mark.parametrize(

@@ -146,8 +146,8 @@ def test_a_file_comes_whole_by_gridftp_though_the_connection_is_cut(
     ((scratch if direction == "out" else theirs) / "x").write_bytes(DATA)
     with cutting_relay(parts.port or 0, after) as (port, passed):
         file = {"path": "x", "url": f"gsiftp://localhost:{port}{parts.path}/x", **gsiftp.file}
-        word, said = transfer(scratch, direction, file)
-    assert (word, len(passed) > 1) == ("done", True), said
+        word, found = transfer(scratch, direction, file)
+    assert (word, len(passed) > 1) == ("done", True), found
     assert ((theirs if direction == "out" else scratch) / "x").read_bytes() == DATA
 
 
@@ -156,8 +156,8 @@ def test_a_file_of_gridftp_that_has_another_length_than_the_job_says_has_no_name
 ) -> None:
     (gsiftp.directory or Path()).joinpath("x").write_bytes(DATA)
     file = {"path": "x", "url": f"{gsiftp.url}/x", "size": 7, **gsiftp.file}
-    word, said = transfer(scratch, "in", file)
-    assert (word, "and should have 7" in said, "attempt 2 of 3" in said) == ("failed", True, True), said
+    word, found = transfer(scratch, "in", file)
+    assert (word, "and should have 7" in found, "attempt 2 of 3" in found) == ("failed", True, True), found
     assert list(scratch.iterdir()) == []
 
 
@@ -170,17 +170,17 @@ def test_what_a_gridftp_server_forbids_is_not_tried_again(
     (closed / "x").write_bytes(DATA)
     closed.chmod(0o700 if os.geteuid() == 0 else 0)  # the server runs tasks of another user then
     (scratch / "x").write_bytes(DATA)
-    word, said = transfer(scratch, direction, {"path": "x", "url": f"{gsiftp.url}/closed/x", **gsiftp.file})
+    word, found = transfer(scratch, direction, {"path": "x", "url": f"{gsiftp.url}/closed/x", **gsiftp.file})
     closed.chmod(0o700)
-    assert (word, "attempt 1 of 3" in said, "correct the URL" in said) == ("failed", True, True), said
+    assert (word, "attempt 1 of 3" in found, "correct the URL" in found) == ("failed", True, True), found
 
 
 def test_a_gridftp_server_that_does_not_answer_is_tried_as_often_as_the_job_says(
     gsiftp: Place, scratch: Path
 ) -> None:
     port = free_address().rpartition(":")[2]
-    word, said = transfer(scratch, "in", {"path": "x", "url": f"gsiftp://localhost:{port}/x", **gsiftp.file})
-    assert (word, "attempt 3 of 3" in said, "globus-url-copy" in said) == ("failed", True, True), said
+    word, found = transfer(scratch, "in", {"path": "x", "url": f"gsiftp://localhost:{port}/x", **gsiftp.file})
+    assert (word, "attempt 3 of 3" in found, "globus-url-copy" in found) == ("failed", True, True), found
 
 
 @pytest.fixture(params=["ftp", "sftp", "s3"])
@@ -298,15 +298,15 @@ def test_an_object_is_what_was_sent_whatever_the_storage_did_before(
         _credential(tmp_path, keys, host=f"the-{fault}")
         (scratch / "x").write_bytes(DATA)
         out = {"path": "x", "url": f"s3://the-{fault}/x", "credential": "store"}
-        word, said = transfer(scratch, "out", out)
+        word, found = transfer(scratch, "out", out)
     if fault == "altered":
-        assert (word, "the storage has the checksum" in said, "attempt 2 of 3" in said) == (
+        assert (word, "the storage has the checksum" in found, "attempt 2 of 3" in found) == (
             "failed",
             True,
             True,
         )
     else:
-        assert (word, (tmp_path / "storage" / "x").read_bytes() == DATA) == ("done", True), said
+        assert (word, (tmp_path / "storage" / "x").read_bytes() == DATA) == ("done", True), found
 
 
 def test_a_result_that_is_cut_on_its_way_by_sftp_goes_on_where_it_stopped(
@@ -345,11 +345,11 @@ def test_a_result_that_is_cut_on_its_way_by_ftp_goes_on_where_it_stopped(
     (scratch / "x").write_bytes(DATA)
     with ftp_server(directory, "secret", cuts=times) as url:
         out = {"path": "x", "url": f"{url}/x", "credential": "store"}
-        word, said = transfer(scratch, "out", out, attempts=3 if times == 1 else 1)
+        word, found = transfer(scratch, "out", out, attempts=3 if times == 1 else 1)
     if times == 1:
         assert (word, {path.name: path.read_bytes() for path in directory.iterdir()}) == ("done", {"x": DATA})
     else:
-        assert (word, "attempt 1 of 1" in said, list(directory.iterdir())) == ("failed", True, []), said
+        assert (word, "attempt 1 of 1" in found, list(directory.iterdir())) == ("failed", True, []), found
 
 
 def test_private_addresses_are_refused_by_every_driver(place: Place, scratch: Path) -> None:

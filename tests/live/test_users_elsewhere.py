@@ -101,10 +101,10 @@ def test_a_job_runs_elsewhere_as_the_user_of_its_owner_and_not_as_the_agent(
     assert (shown["state"], shown["owner"]) == ("Finished", "nobody"), head.task(job)
     groups = subprocess.check_output(["id", "-Gn", "nobody"], text=True).strip()
     group = subprocess.check_output(["id", "-gn", "nobody"], text=True).strip()
-    said = f"nobody {group} {groups} {NOBODY.pw_dir} nobody\n"
-    assert _output(head, job) == said
-    told = [event["text"] for event in head.ask("job_history", job=job)["history"]]
-    assert told[0] == "Created by root for nobody"
+    found = f"nobody {group} {groups} {NOBODY.pw_dir} nobody\n"
+    assert _output(head, job) == found
+    answer = [event["text"] for event in head.ask("job_history", job=job)["history"]]
+    assert answer[0] == "Created by root for nobody"
     (entry, *_) = head.ask("audit_log", job=job)["entries"]
     assert (entry["user"], entry["verb"], entry["owner"]) == ("root", "submit_job", "nobody")
 

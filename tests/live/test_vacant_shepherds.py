@@ -56,11 +56,11 @@ def test_the_next_job_has_its_own_output_variables_and_deadline(scene: Scene) ->
     first, _ = served(scene, 1, send)
     second, _ = served(scene, 2, send)
     assert first == second
-    told = [
+    found = [
         Path(captured_path(str(scene.state / "output"), JobId(n), 1, 1)).read_text().split() for n in (1, 2)
     ]
-    assert [job for job, _ in told] == ["1", "2"]
-    assert told[0][1] != told[1][1]
+    assert [job for job, _ in found] == ["1", "2"]
+    assert found[0][1] != found[1][1]
     third, result = served(scene, 3, "sleep 300", deadline=Instant(time.time() + 1.0))
     assert (third, result.kind) == (first, "timed-out")
     fourth, result = served(scene, 4, "exit 5")

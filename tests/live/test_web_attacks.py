@@ -121,12 +121,12 @@ def test_only_names_of_the_gateway_are_answered(gateway: RealGateway, client: ht
     ],
 )
 def test_no_path_leads_to_other_files(client: httpx.Client, gateway: RealGateway, path: str) -> None:
-    told = raw_exchange(
+    output = raw_exchange(
         gateway, [f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode()]
     )
-    assert told.split(b" ", 2)[1] in (b"404", b"303", b"400"), told[:300]
-    assert b"root:" not in told
-    assert b"argparse" not in told
+    assert output.split(b" ", 2)[1] in (b"404", b"303", b"400"), output[:300]
+    assert b"root:" not in output
+    assert b"argparse" not in output
 
 
 def test_no_log_in_leads_to_another_site(gateway: RealGateway) -> None:
@@ -319,9 +319,9 @@ def test_a_token_that_only_reads_changes_nothing_by_any_route(head: RealHead, ga
     with Shell(gateway, job, {"Authorization": f"Bearer {token}"}) as shell:
         shell.say(command="id")
         assert shell.end()[0]["problem"]["code"] == "reads-only"
-    assert {each: told for each, told in seen.items() if told[0] < 400} == {}
-    asked = [told for each, told in seen.items() if "/api/v1" in each]
-    assert [told for told in asked if "reads-only" not in told[1]] == []
+    assert {each: found for each, found in seen.items() if found[0] < 400} == {}
+    asked = [found for each, found in seen.items() if "/api/v1" in each]
+    assert [found for found in asked if "reads-only" not in found[1]] == []
     assert head.ask("events", after=newest)["events"] == []
 
 
@@ -332,14 +332,14 @@ READING = [
 
 
 @pytest.mark.parametrize(
-    "said", ["Bearer", "Bearer ", "Bearer wrong", "Basic cm9vdDpyb290", "Bearer " + "x" * 300, "Bearer a b"]
+    "text", ["Bearer", "Bearer ", "Bearer wrong", "Basic cm9vdDpyb290", "Bearer " + "x" * 300, "Bearer a b"]
 )
-def test_what_is_no_token_is_nobody(gateway: RealGateway, said: str) -> None:
+def test_what_is_no_token_is_nobody(gateway: RealGateway, text: str) -> None:
     answer = raw_exchange(
         gateway,
         [
             b"GET /api/v1/whoami HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nAuthorization: ",
-            said.encode() + b"\r\n\r\n",
+            text.encode() + b"\r\n\r\n",
         ],
     )
     assert answer.startswith(b"HTTP/1.1 401"), answer[:200]
@@ -354,9 +354,9 @@ def test_many_requests_of_a_user_are_answered_or_told_to_come_back(
         for _ in range(WEB_UPDATES_OF_USER.most + 1):
             request = client.build_request("GET", f"/api/v1/job-updates?job={job}")
             streams.append(client.send(request, stream=True))
-        told = [answer.status_code for answer in streams]
-        assert told[:-1] == [200] * WEB_UPDATES_OF_USER.most
-        assert (told[-1], streams[-1].headers["retry-after"]) == (503, "2")
+        found = [answer.status_code for answer in streams]
+        assert found[:-1] == [200] * WEB_UPDATES_OF_USER.most
+        assert (found[-1], streams[-1].headers["retry-after"]) == (503, "2")
     finally:
         for answer in streams:
             answer.close()

@@ -115,12 +115,12 @@ def test_a_program_opens_a_shell_with_its_token(gateway: RealGateway, head: Real
         assert "node" in shell.receive()
         shell.type("piece")
         shell.say(end=True)
-        told = []
+        messages = []
         while isinstance(one := shell.receive(), dict):
-            told.append(one)
-        assert b"".join(base64.b64decode(one.get("out", "")) for one in told) == b"piece"
-        assert b"".join(base64.b64decode(one.get("err", "")) for one in told) == b"end\n"
-        assert (told[-1]["exit"], one) == (0, 1000)
+            messages.append(one)
+        assert b"".join(base64.b64decode(one.get("out", "")) for one in messages) == b"piece"
+        assert b"".join(base64.b64decode(one.get("err", "")) for one in messages) == b"end\n"
+        assert (messages[-1]["exit"], one) == (0, 1000)
 
 
 def test_a_page_of_another_site_opens_no_shell(
@@ -219,8 +219,8 @@ def test_a_command_on_nodes_ends_with_the_head(tmp_path: Path) -> None:
             next(lines)
             head.until(lambda: list(processes(b"sleep\x006543")))
             head.ask("stop_head")
-            told = [json.loads(line) for line in lines if line]
-        assert [line.get("exit") for line in told] == [255, None]
+            found = [json.loads(line) for line in lines if line]
+        assert [line.get("exit") for line in found] == [255, None]
         head.until(lambda: not list(processes(b"sleep\x006543")))
         head.process.wait(TIMEOUT)
         head.start_again()

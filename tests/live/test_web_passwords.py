@@ -95,17 +95,17 @@ def test_another_site_logs_nobody_in(gateway: RealGateway) -> None:
 def test_passwords_that_are_tried_at_the_same_time_have_to_wait_too(gateway: RealGateway) -> None:
     with ThreadPoolExecutor(12) as threads:
         answers = threads.map(lambda number: log_in(gateway, "bin", f"wrong {number}"), range(12))
-        told = Counter(answer.status_code for answer in answers)
-    assert told == {403: 5, 429: 7}
+        found = Counter(answer.status_code for answer in answers)
+    assert found == {403: 5, 429: 7}
 
 
 def test_wrong_passwords_are_refused_and_then_have_to_wait(gateway: RealGateway) -> None:
-    told = [log_in(gateway, "nobody", f"wrong {number}").status_code for number in range(6)]
+    messages = [log_in(gateway, "nobody", f"wrong {number}").status_code for number in range(6)]
     while (
-        told[-1] == 403 and len(told) < 12
+        messages[-1] == 403 and len(messages) < 12
     ):  # each wait is twice as long: a busy machine may be late for the first
-        told.append(log_in(gateway, "nobody", "wrong again").status_code)
-    assert told[:5] == [403] * 5
-    assert told[-1] == 429
+        messages.append(log_in(gateway, "nobody", "wrong again").status_code)
+    assert messages[:5] == [403] * 5
+    assert messages[-1] == 429
     assert PASSWORD not in gateway.log()
     assert "wrong 1" not in gateway.log()

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def _ran(*words: object, **more: str) -> str:
-    said = subprocess.run(
+    result = subprocess.run(
         [*map(str, words)],
         env={**os.environ, **more},
         capture_output=True,
@@ -33,8 +33,8 @@ def _ran(*words: object, **more: str) -> str:
         timeout=WAIT,
         check=False,
     )
-    assert said.returncode == 0, said.stdout + said.stderr
-    return said.stdout
+    assert result.returncode == 0, result.stdout + result.stderr
+    return result.stdout
 
 
 def _only(folder: Path, pattern: str) -> Path:
@@ -115,8 +115,8 @@ def test_a_job_runs_from_a_fresh_environment_and_commands_have_a_resident(
     _ran(hn, "up", "--processors", "1", **own)
     try:
         asked = "import headnode, os; print(headnode.__file__, os.environ['CCP_JOBID'])"
-        said = _ran(hn, "job", "submit", "--wait", f'{installed}/bin/python -c "{asked}"', **own)
-        assert said.splitlines()[-1].split() == [str(_only(installed, "lib/*/*/headnode/__init__.py")), "1"]
+        result = _ran(hn, "job", "submit", "--wait", f'{installed}/bin/python -c "{asked}"', **own)
+        assert result.splitlines()[-1].split() == [str(_only(installed, "lib/*/*/headnode/__init__.py")), "1"]
 
         def has_resident() -> bool:
             _ran(hn, "job", "list", **own)

@@ -179,12 +179,12 @@ def test_a_clean_stop_leaves_tasks_alone_and_the_next_head_learns_how_they_ended
 
 
 def test_a_second_head_on_the_same_directory_is_refused_and_changes_nothing(head: RealHead) -> None:
-    said = nodes_as_before(head.state)
+    found = nodes_as_before(head.state)
     command = [sys.executable, "-m", "headnode.apps.server", "--state", str(head.state), "--nodes", "0"]
     second = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert second.returncode == 1
     assert "already uses the state directory" in second.stderr
-    assert nodes_as_before(head.state) == said
+    assert nodes_as_before(head.state) == found
     assert head.ask("ping")["pid"] == head.process.pid
 
 

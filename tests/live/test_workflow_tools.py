@@ -48,7 +48,7 @@ def test_snakemake_s_slurm_executor_runs_a_workflow(
     numbers = {(tmp_path / f"{n}.txt").read_text().split()[1] for n in range(1, 4)}
     assert len(numbers) == (1 if options else 3)
     assert (
-        slurm.said(f"sacct -X -n -P -o State -j {','.join(numbers)}", tmp_path).split() == ["COMPLETED"] * 3
+        slurm.output(f"sacct -X -n -P -o State -j {','.join(numbers)}", tmp_path).split() == ["COMPLETED"] * 3
     )
 
 
@@ -57,11 +57,11 @@ def test_snakemake_s_lsf_executor_runs_a_workflow(head: RealHead, tmp_path: Path
     lsf = Programs(head, tmp_path / "bin", "--only", "lsf")
     (tmp_path / "Snakefile").write_text(WORKFLOW.replace("SLURM_JOB_ID", "LSB_JOBID"))
     soon = ("--default-resources", "runtime=5", "mem_mb=100")
-    told = run(lsf, tmp_path, "-m", "snakemake", "--executor", "lsf", "--jobs", "4", *soon)
+    result = run(lsf, tmp_path, "-m", "snakemake", "--executor", "lsf", "--jobs", "4", *soon)
     assert (tmp_path / "sum.txt").read_text() == "6\n"
     numbers = [(tmp_path / f"{n}.txt").read_text().split()[1] for n in range(1, 4)]
-    assert all(f"has been submitted with LSF jobid {number}" in told for number in numbers)
-    states = lsf.said(f"bjobs -noheader -o 'stat queue' {' '.join(numbers)}", tmp_path)
+    assert all(f"has been submitted with LSF jobid {number}" in result for number in numbers)
+    states = lsf.output(f"bjobs -noheader -o 'stat queue' {' '.join(numbers)}", tmp_path)
     assert states.split() == ["DONE", "Default"] * 3
 
 
@@ -103,8 +103,8 @@ def test_psij_sees_how_its_jobs_end(
 ) -> None:
     programs = Programs(head, tmp_path / "bin", *options)
     (tmp_path / "work.py").write_text(PSIJ)
-    said = run(programs, tmp_path, "work.py", executor)
-    assert said.splitlines() == ["COMPLETED 0", "FAILED 3"]
+    result = run(programs, tmp_path, "work.py", executor)
+    assert result.splitlines() == ["COMPLETED 0", "FAILED 3"]
 
 
 @needs("snakemake_executor_plugin_slurm")
@@ -117,12 +117,12 @@ def test_snakemake_s_slurm_executor_runs_jobs_of_an_account_that_sacctmgr_knows(
     slurm.head.ask("set_parameters", values={"ProjectLimits": "chem:jobs=50"})
     run(slurm, tmp_path, *words, *soon, "slurm_account=chem")
     assert (tmp_path / "sum.txt").read_text() == "6\n"
-    said = slurm.said("sacct -X -n -P -S now-1hour -A chem -o Account,State", tmp_path)
-    assert said.split() == ["chem|COMPLETED"] * 4
+    output = slurm.output("sacct -X -n -P -S now-1hour -A chem -o Account,State", tmp_path)
+    assert output.split() == ["chem|COMPLETED"] * 4
     (tmp_path / "sum.txt").unlink()
     environment = slurm.environment(tmp_path)
-    told = run_python((*words, *soon, "slurm_account=phys"), environment, tmp_path, status=1)
-    assert "The given account phys appears to be invalid" in told
+    found = run_python((*words, *soon, "slurm_account=phys"), environment, tmp_path, status=1)
+    assert "The given account phys appears to be invalid" in found
 
 
 SUBMITIT = """
@@ -229,10 +229,10 @@ provider = CondorProvider(init_blocks=1, max_blocks=1, cores_per_slot=1, mem_per
 def test_parsl_has_its_block_as_a_job_that_it_sees_and_removes(head: RealHead, tmp_path: Path) -> None:
     condor = Programs(head, tmp_path / "bin", "--only", "condor")
     (tmp_path / "work.py").write_text(PARSL + PARSL_WORK)
-    said = run(condor, tmp_path, "work.py").splitlines()
-    assert said[:2] == ["sum 285", "['RUNNING'] [True]"]
-    (cluster,) = condor.said("condor_history -limit 1 -af ClusterId", tmp_path).split()
-    assert condor.said(f"condor_history {cluster} -af:j JobStatus", tmp_path) == f"{cluster}.0 3"
+    result = run(condor, tmp_path, "work.py").splitlines()
+    assert result[:2] == ["sum 285", "['RUNNING'] [True]"]
+    (cluster,) = condor.output("condor_history -limit 1 -af ClusterId", tmp_path).split()
+    assert condor.output(f"condor_history {cluster} -af:j JobStatus", tmp_path) == f"{cluster}.0 3"
 
 
 PARSL_ELSEWHERE = """
@@ -270,5 +270,5 @@ def test_parsl_runs_functions_in_a_block_of_slurm_lsf_and_pbs(
 ) -> None:
     programs = Programs(head, tmp_path / "bin", *options)
     (tmp_path / "work.py").write_text(PARSL_ELSEWHERE + PARSL_WORK)
-    said = run(programs, tmp_path, "work.py", provider).splitlines()
-    assert said[:2] == ["sum 285", "['RUNNING'] [True]"]
+    result = run(programs, tmp_path, "work.py", provider).splitlines()
+    assert result[:2] == ["sum 285", "['RUNNING'] [True]"]

@@ -67,8 +67,8 @@ class Shell:
                 case TextMessage(data=data, message_finished=finished):
                     text += data
                     if finished:
-                        told: dict[str, Any] = json.loads(text)
-                        return told
+                        found: dict[str, Any] = json.loads(text)
+                        return found
                 case CloseConnection(code=code):
                     return code
         raise AssertionError("the gateway hung up")
@@ -88,17 +88,17 @@ class Shell:
         """Return the output of the terminal up to some words."""
         shown = ""
         while words not in shown:
-            told = self.receive()
-            assert isinstance(told, dict), (told, shown)
-            shown += base64.b64decode(told.get("out", "")).decode()
+            found = self.receive()
+            assert isinstance(found, dict), (found, shown)
+            shown += base64.b64decode(found.get("out", "")).decode()
         return shown
 
     def end(self) -> tuple[Any, int]:
         """Return the last frame, and how the gateway closes."""
         last: Any = None
-        while not isinstance(told := self.receive(), int):
-            last = told
-        return last, told
+        while not isinstance(found := self.receive(), int):
+            last = found
+        return last, found
 
 
 def page(client: httpx.Client, gateway: RealGateway) -> dict[str, str]:

@@ -53,14 +53,14 @@ class HeadAnswer(msgspec.Struct):
 class Witness:
     """Everything that the journal tells, and what is wrong with it."""
 
-    def __init__(self, told: Iterable[tuple[int, Any]], tracks: dict[Attempt, Track]) -> None:
+    def __init__(self, expected: Iterable[tuple[int, Any]], tracks: dict[Attempt, Track]) -> None:
         self.tracks = tracks
         self.wrong: list[str] = []
         self.jobs: dict[int, HeadAnswer] = {}
         self.handed: dict[Attempt, Handed] = {}
         self.gangs: list[list[Attempt]] = []
         self.events: dict[str, int] = defaultdict(int)
-        for _, event in told:
+        for _, event in expected:
             self.events[type(event).__name__] += 1
             self._receive(event)
 
@@ -237,13 +237,13 @@ class Witness:
         for job, task, instance, attempt in self.tracks:
             ran[job, task, instance].append(attempt)
         for (job, task, instance), attempts in ran.items():
-            told = self.jobs[job]
+            found = self.jobs[job]
             retried = [
                 handed.end is not None and handed.end.state == "queued" and handed.end.cause == "program"
                 for name, handed in self.handed.items()
                 if name[:3] == (job, task, instance)
             ]
-            most = inf if told.spec.tasks[task - 1].rerunnable else 1 + sum(retried) + told.configured
+            most = inf if found.spec.tasks[task - 1].rerunnable else 1 + sum(retried) + found.configured
             what = f"{job}.{task}.{instance} ran {len(attempts)} times, attempts {sorted(attempts)}"
             self._must(len(attempts) <= most, f"{what}, and may not run twice")
 

@@ -80,10 +80,10 @@ def test_every_variable_that_a_task_gets_is_explained_and_no_other() -> None:
 def test_every_state_of_a_group_and_every_condition_is_explained() -> None:
     table = rows("users.md", "Jobs that wait for each other")
     assert [state for state in table if state in set(GroupState)] == list(GroupState)
-    said = " ".join(cells[0] for cells in table.values())
+    found = " ".join(cells[0] for cells in table.values())
     for condition, field in DEPENDENCY_FIELDS.items():
-        assert f"`{condition}`" in said.replace("SSS ", "")
-        assert f"`{field}`" in said
+        assert f"`{condition}`" in found.replace("SSS ", "")
+        assert f"`{field}`" in found
 
 
 @pytest.mark.parametrize("state", JobState)

@@ -30,9 +30,9 @@ def test_on_a_terminal_an_installation_says_how_long_it_takes_and_shows_each_ste
         while part := terminal.read(65536):  # one read may find only what has arrived
             said_in_all += part
     recipe = said_in_all.decode().splitlines()
-    said = next(at for at, line in enumerate(recipe) if "takes about a minute" in line)
+    found = next(at for at, line in enumerate(recipe) if "takes about a minute" in line)
     pip = next(at for at, line in enumerate(recipe) if " pip " in line)
-    assert said < pip
+    assert found < pip
     assert "--quiet" not in recipe[pip]
 
 

@@ -20,8 +20,8 @@ def test_the_code_of_the_page_runs_and_prints_what_is_printed_there(
     names: dict[str, object] = {}
     for code in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL):
         exec(compile(code, "policies.md", "exec"), names)
-    told = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
-    assert capsys.readouterr().out == "".join(told)
+    found = re.findall(r"```text\n(.*?)```", PAGE, re.DOTALL)
+    assert capsys.readouterr().out == "".join(found)
 
 
 def test_every_promise_is_in_the_table_in_the_words_of_the_code() -> None:

@@ -63,13 +63,13 @@ def test_the_document_of_the_reference_is_that_of_the_code() -> None:
 
 
 def test_the_document_has_every_route_and_no_reference_leads_nowhere() -> None:
-    told = document()
-    assert {(method.upper(), path) for path, methods in told["paths"].items() for method in methods} == {
+    answer = document()
+    assert {(method.upper(), path) for path, methods in answer["paths"].items() for method in methods} == {
         (route.method, PREFIX + route.path) for route in ROUTES
     }
-    references = set(_references(told))
+    references = set(_references(answer))
     assert references
-    assert references <= {f"#/components/schemas/{name}" for name in told["components"]["schemas"]}
+    assert references <= {f"#/components/schemas/{name}" for name in answer["components"]["schemas"]}
     assert all(route.summary in page() for route in ROUTES)
 
 

@@ -114,9 +114,9 @@ def _environment(state: Path, more: dict[str, Any]) -> dict[str, str]:
 
 def done(*words: str, state: Path) -> "subprocess.CompletedProcess[str]":
     """Run ``hn`` with words that must be carried out."""
-    said = hn(*words, state=state)
-    assert said.returncode == 0, said.stderr
-    return said
+    result = hn(*words, state=state)
+    assert result.returncode == 0, result.stderr
+    return result
 
 
 def submitted_job(*words: str, state: Path) -> str:

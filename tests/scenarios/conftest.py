@@ -18,11 +18,11 @@ def commands_end() -> Iterator[None]:
 def state(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Run one cluster of one node with two processors for all tests of a file."""
     directory = tmp_path_factory.mktemp("cluster") / "state"
-    said = hn("up", "--name", "test", "--processors", "2", state=directory)
+    result = hn("up", "--name", "test", "--processors", "2", state=directory)
     log = directory / "head.log"
     try:
-        assert said.returncode == 0, said.stderr + (log.read_text() if log.exists() else "")
-        assert said.stdout.startswith("Cluster test is up: 1 node, 2 processors.")
+        assert result.returncode == 0, result.stderr + (log.read_text() if log.exists() else "")
+        assert result.stdout.startswith("Cluster test is up: 1 node, 2 processors.")
         yield directory
     finally:
         if (directory / "head.sock").exists():

@@ -44,13 +44,13 @@ def test_a_running_job_shows_which_alternative_it_was_given(tmp_path: Path) -> N
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             await busy(peer, 1)
-            told = await shown(peer, await submit(peer, 2, 1))
-            assert (told["state"], told["alternatives"], told["alternative"]) == ("Running", 2, 1)
-            assert (told["minimum"], told["run_time"]) == (1, 4 * 3600)
-            assert told["spec"]["run_time"] == 7200, "what its owner wrote"
-            assert view(told)["Alternative"] == "1 of 2"
-            explained = await peer.done(verb="explain_job", job=told["id"])
-            text = explanation_page(explained, told, now=told["started"] + 60)
+            answer = await shown(peer, await submit(peer, 2, 1))
+            assert (answer["state"], answer["alternatives"], answer["alternative"]) == ("Running", 2, 1)
+            assert (answer["minimum"], answer["run_time"]) == (1, 4 * 3600)
+            assert answer["spec"]["run_time"] == 7200, "what its owner wrote"
+            assert view(answer)["Alternative"] == "1 of 2"
+            explained = await peer.done(verb="explain_job", job=answer["id"])
+            text = explanation_page(explained, answer, now=answer["started"] + 60)
             assert "with alternative 1 of 2 of its request" in text.replace("\n", " ")
 
     run(tmp_path, story)
@@ -61,8 +61,8 @@ def test_a_job_that_has_what_it_wants_most_says_so_and_others_say_nothing(tmp_pa
         async with scene.peer() as peer:
             plain = await shown(peer, await busy(peer, 1))
             assert "Alternative" not in view(plain)
-            told = await shown(peer, await submit(peer, 1, 1))
-            assert (told["alternative"], view(told)["Alternative"]) == (
+            answer = await shown(peer, await submit(peer, 1, 1))
+            assert (answer["alternative"], view(answer)["Alternative"]) == (
                 0,
                 "none: it has its first request",
             )
@@ -79,15 +79,15 @@ def test_a_waiting_job_is_told_why_no_alternative_helps_and_what_would(tmp_path:
             await busy(peer, 1)
             first = await busy(peer, 2)
             job = await submit(peer, 2, 1)
-            told = await peer.done(verb="explain_job", job=job)
-            lines = [reason["text"] for reason in told["reasons"] if reason["kind"] == "alternative"]
+            answer = await peer.done(verb="explain_job", job=job)
+            lines = [reason["text"] for reason in answer["reasons"] if reason["kind"] == "alternative"]
             late = f"could delay job {first}, which has the reservation"
             assert lines[0] == f"alternative 1: the job fits now, but {late}"
             assert lines[1].startswith("alternative 2: needs 9 processors")
-            assert told["changes"], "the job could ask for less"
-            for change in told["changes"]:
+            assert answer["changes"], "the job could ask for less"
+            for change in answer["changes"]:
                 assert change["command"].startswith(f"hn job modify {job} /")
-            text = explanation_page(told, await shown(peer, job), now=told["jobs_ahead"][0]["job"])
+            text = explanation_page(answer, await shown(peer, job), now=answer["jobs_ahead"][0]["job"])
             assert "alternative 1: the job fits now" in text
 
     run(tmp_path, story)
@@ -111,8 +111,8 @@ def test_a_copy_has_the_alternatives_too(tmp_path: Path) -> None:
             await busy(peer, 1)
             job = await submit(peer, 2, 1)
             copy = int((await peer.done(verb="clone_job", job=job))["job"])
-            told = await shown(peer, copy)
-            assert (told["state"], told["minimum"], told["alternatives"]) == ("Configuring", 2, 2)
-            assert told["spec"]["alternatives"] == (await shown(peer, job))["spec"]["alternatives"]
+            answer = await shown(peer, copy)
+            assert (answer["state"], answer["minimum"], answer["alternatives"]) == ("Configuring", 2, 2)
+            assert answer["spec"]["alternatives"] == (await shown(peer, job))["spec"]["alternatives"]
 
     run(tmp_path, story)

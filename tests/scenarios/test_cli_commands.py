@@ -39,11 +39,11 @@ def submitted(number: int = 123) -> dict[str, Any]:
 
 def test_a_program_is_submitted_with_its_options_as_text(tmp_path: Path) -> None:
     with ScriptedHead(tmp_path, {"submit_job": submitted()}) as head:
-        said = hn(
+        result = hn(
             "job", "submit", "/NumCores:2-4", "--name", "a b", "/env:A=1", "/bin/echo", "x y", state=tmp_path
         )
-    assert (said.stdout, said.returncode) == ("Job has been submitted. ID: 123.\n", 0)
-    assert said.stderr == "hn: it runs in your home directory\n"
+    assert (result.stdout, result.returncode) == ("Job has been submitted. ID: 123.\n", 0)
+    assert result.stderr == "hn: it runs in your home directory\n"
     assert head.asked == [
         {
             "verb": "submit_job",
@@ -56,14 +56,14 @@ def test_a_program_is_submitted_with_its_options_as_text(tmp_path: Path) -> None
 def imported_by(state: Path, *words: str, program: str = "hn") -> set[str]:
     """Return the modules that a command imports; `program` is the name by which `hn` is started."""
     start = f"import sys; sys.argv[0] = {program!r}; from headnode.apps.cli.__main__ import main; main()"
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-X", "importtime", "-c", start, *words],
         env={**os.environ, "HEADNODE_STATE": str(state), "XDG_RUNTIME_DIR": str(state)},
         capture_output=True,
         text=True,
         check=True,
     )
-    return {line.rpartition("|")[2].strip() for line in said.stderr.splitlines() if "|" in line}
+    return {line.rpartition("|")[2].strip() for line in result.stderr.splitlines() if "|" in line}
 
 
 def test_a_submission_imports_next_to_nothing(tmp_path: Path) -> None:
@@ -98,9 +98,9 @@ def test_a_job_file_is_sent_as_text_and_its_losses_are_told(tmp_path: Path) -> N
     lost = {"kind": "not-supported", "where": "Job", "what": "Pool is not kept", "line": 1, "column": 5}
     kept = {"kind": "note", "where": "Job", "what": "harmless", "line": 1, "column": 9}
     with ScriptedHead(tmp_path, {"submit_job": {"job": 5, "report": [kept, lost]}}) as head:
-        said = hn("job", "submit", f"/jobfile:{file}", "/priority:Lowest", "--strict", state=tmp_path)
-    assert said.stdout == "Job has been submitted. ID: 5.\n"
-    assert said.stderr == f"hn: {file}:1:5: not-supported: Pool is not kept (Job)\n"
+        result = hn("job", "submit", f"/jobfile:{file}", "/priority:Lowest", "--strict", state=tmp_path)
+    assert result.stdout == "Job has been submitted. ID: 5.\n"
+    assert result.stderr == f"hn: {file}:1:5: not-supported: Pool is not kept (Job)\n"
     asked = head.asked[0]
     assert (asked["jobfile"], asked["terms"], asked["strict"]) == (JOB_FILE, {"priority": "Lowest"}, True)
 
@@ -138,10 +138,10 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
             "HEADNODE_STATE": str(tmp_path),
             "XDG_RUNTIME_DIR": str(tmp_path),
         }
-        said = subprocess.run(
+        result = subprocess.run(
             ["sh", "-c", "\n".join(steps)], env=environment, capture_output=True, text=True, check=False
         )
-    assert said.stdout == (
+    assert result.stdout == (
         "Job queued, ID: 8\nTask has been added. ID: 8.1.\nJob has been submitted. ID: 8.\n"
         "Job has been submitted. ID: 9.\nJob 9 has been requeued.\nTask 9.2 has been canceled.\n"
     )
@@ -188,17 +188,17 @@ def test_a_job_is_made_filled_and_submitted_in_steps(tmp_path: Path) -> None:
 def test_wrong_usage_is_reported_with_the_way_out(
     tmp_path: Path, words: list[str], status: int, error: str
 ) -> None:
-    said = hn(*words, state=tmp_path)
-    assert (said.stdout, said.returncode) == ("", status)
-    assert said.stderr.startswith(error)
-    assert said.stderr.count("\n") == 1
+    result = hn(*words, state=tmp_path)
+    assert (result.stdout, result.returncode) == ("", status)
+    assert result.stderr.startswith(error)
+    assert result.stderr.count("\n") == 1
 
 
 def test_without_a_head_every_question_says_how_to_start_one(tmp_path: Path) -> None:
     for words in (["job", "list"], ["job", "submit", "/bin/true"], ["node", "list"], ["down"]):
-        said = hn(*words, state=tmp_path)
-        assert said.stderr == f"hn: no head is running in '{tmp_path}'; start one with: hn up\n"
-        assert (said.stdout, said.returncode) == ("", 1)
+        result = hn(*words, state=tmp_path)
+        assert result.stderr == f"hn: no head is running in '{tmp_path}'; start one with: hn up\n"
+        assert (result.stdout, result.returncode) == ("", 1)
 
 
 def test_a_dead_socket_is_no_head(tmp_path: Path) -> None:
@@ -212,8 +212,8 @@ def test_a_state_directory_too_deep_for_a_socket_address_works(tmp_path: Path) -
     deep = tmp_path / ("d" * 100) / ("e" * 100)
     deep.mkdir(parents=True)
     with ScriptedHead(deep, {"submit_job": submitted(9)}):
-        said = hn("job", "submit", "--state", str(deep), "/bin/true", state=tmp_path)
-    assert said.stdout == "Job has been submitted. ID: 9.\n"
+        result = hn("job", "submit", "--state", str(deep), "/bin/true", state=tmp_path)
+    assert result.stdout == "Job has been submitted. ID: 9.\n"
 
 
 def test_the_head_can_be_named_in_every_way(tmp_path: Path) -> None:
@@ -235,10 +235,10 @@ def test_a_refusal_is_reported_and_each_of_many_is_tried(tmp_path: Path) -> None
         return REFUSED if request["job"] == 12 else {"job": request["job"], "state": "canceled"}
 
     with ScriptedHead(tmp_path, {"cancel_job": cancel}) as head:
-        said = hn("job", "cancel", "11-13", "/message:why not", "/force", state=tmp_path)
-    assert said.stdout == "Job 11 has been canceled.\nJob 13 has been canceled.\n"
-    assert said.stderr == "hn: job 12 belongs to 'bob'; ask bob\n"
-    assert said.returncode == 1
+        result = hn("job", "cancel", "11-13", "/message:why not", "/force", state=tmp_path)
+    assert result.stdout == "Job 11 has been canceled.\nJob 13 has been canceled.\n"
+    assert result.stderr == "hn: job 12 belongs to 'bob'; ask bob\n"
+    assert result.returncode == 1
     assert head.asked[0] == {"verb": "cancel_job", "job": 11, "message": "why not", "force": True}
 
 
@@ -247,8 +247,8 @@ def test_bad_input_found_by_the_head_is_status_two(tmp_path: Path) -> None:
         {"ok": False, "code": "x", "what": "no", "fix": "", "exit_status": 2, "class": "bad-input"}
     ).encode()
     with ScriptedHead(tmp_path, {"submit_job": refused}):
-        said = hn("job", "submit", "/priority:4001", "true", state=tmp_path)
-    assert (said.stderr, said.returncode) == ("hn: no\n", 2)
+        result = hn("job", "submit", "/priority:4001", "true", state=tmp_path)
+    assert (result.stderr, result.returncode) == ("hn: no\n", 2)
 
 
 @pytest.mark.parametrize("answer", [b"not json", b"[]", b'"\xff"', None])
@@ -256,9 +256,9 @@ def test_a_head_that_breaks_off_or_talks_nonsense_is_reported_as_lost(
     tmp_path: Path, answer: bytes | None
 ) -> None:
     with ScriptedHead(tmp_path, {"jobs": answer}):
-        said = hn("job", "list", state=tmp_path)
-    assert said.stderr.startswith("hn: the connection to the head was lost (")
-    assert said.returncode == 1
+        result = hn("job", "list", state=tmp_path)
+    assert result.stderr.startswith("hn: the connection to the head was lost (")
+    assert result.returncode == 1
 
 
 def test_a_list_asks_for_the_own_live_jobs_unless_told_otherwise(tmp_path: Path) -> None:
@@ -300,8 +300,8 @@ def test_a_list_goes_back_by_a_span_of_time(tmp_path: Path) -> None:
 
 
 def test_the_version_is_reported_by_the_option_as_by_the_command(tmp_path: Path) -> None:
-    told = [hn(word, state=tmp_path).stdout for word in ("--version", "version")]
-    assert told[0] == told[1] == f"headnode {headnode.__version__}\n"
+    output = [hn(word, state=tmp_path).stdout for word in ("--version", "version")]
+    assert output[0] == output[1] == f"headnode {headnode.__version__}\n"
 
 
 def test_one_json_document_holds_the_outcome_of_many_deeds(tmp_path: Path) -> None:
@@ -309,8 +309,8 @@ def test_one_json_document_holds_the_outcome_of_many_deeds(tmp_path: Path) -> No
         return {"job": request["job"], "state": "canceled"}
 
     with ScriptedHead(tmp_path, {"cancel_job": cancel}):
-        said = hn("job", "cancel", "1", "2", "--json", state=tmp_path)
-    assert json.loads(said.stdout) == [{"job": 1, "state": "canceled"}, {"job": 2, "state": "canceled"}]
+        result = hn("job", "cancel", "1", "2", "--json", state=tmp_path)
+    assert json.loads(result.stdout) == [{"job": 1, "state": "canceled"}, {"job": 2, "state": "canceled"}]
 
 
 def test_waiting_tells_only_the_end_in_a_pipe_and_its_status_is_that_of_the_jobs(tmp_path: Path) -> None:
@@ -318,11 +318,11 @@ def test_waiting_tells_only_the_end_in_a_pipe_and_its_status_is_that_of_the_jobs
     failed = job(13, "Failed", ended=1_700_000_061.0, message="task 13.1 failed")
     news = [{"jobs": [job(12), job(13)]}, {"jobs": [over]}, {"jobs": [failed], "done": True}]
     with ScriptedHead(tmp_path, {"watch_jobs": news}) as head:
-        said = hn("job", "wait", "12", "13", "12", state=tmp_path)
+        result = hn("job", "wait", "12", "13", "12", state=tmp_path)
     assert head.asked == [{"verb": "watch_jobs", "job": [12, 13]}]
-    assert said.stdout.splitlines()[1] == "Job 13 failed, in 1 s; task 13.1 failed"
-    assert said.stdout.startswith("Job 12 finished: 3 tasks finished, in ")
-    assert (said.stdout.count("\n"), said.stderr, said.returncode) == (2, "", 1)
+    assert result.stdout.splitlines()[1] == "Job 13 failed, in 1 s; task 13.1 failed"
+    assert result.stdout.startswith("Job 12 finished: 3 tasks finished, in ")
+    assert (result.stdout.count("\n"), result.stderr, result.returncode) == (2, "", 1)
 
 
 @contextmanager
@@ -425,8 +425,8 @@ def test_waiting_survives_a_restart_of_the_head(tmp_path: Path) -> None:
         [[{"jobs": [job(12)]}, b"broken off"], None, {"jobs": [job(12, "Finished")], "done": True}]
     )
     with ScriptedHead(tmp_path, {"watch_jobs": lambda _: next(answers)}) as head:
-        said = hn("job", "wait", "12", state=tmp_path)
-    assert (said.returncode, len(head.asked)) == (0, 3)
+        result = hn("job", "wait", "12", state=tmp_path)
+    assert (result.returncode, len(head.asked)) == (0, 3)
 
 
 def reading(path: Path) -> Callable[[dict[str, Any]], dict[str, Any]]:
@@ -457,14 +457,16 @@ def test_submit_and_wait_shows_what_the_only_task_printed(tmp_path: Path) -> Non
         "read_output": reading(printed),
     }
     with ScriptedHead(tmp_path, script):
-        said = subprocess.run(
+        result = subprocess.run(
             [sys.executable, "-m", "headnode.apps.cli", "job", "submit", "--wait", "/bin/hello"],
             env={**os.environ, "HEADNODE_STATE": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path)},
             capture_output=True,
             check=False,
         )
-    assert said.stdout == (b"Job has been submitted. ID: 12.\nJob 12 finished: 1 task finished\nhello\xff\n")
-    assert said.returncode == 0
+    assert result.stdout == (
+        b"Job has been submitted. ID: 12.\nJob 12 finished: 1 task finished\nhello\xff\n"
+    )
+    assert result.returncode == 0
 
 
 def test_output_is_followed_until_the_task_is_over(tmp_path: Path) -> None:
@@ -491,8 +493,8 @@ def test_output_is_followed_until_the_task_is_over(tmp_path: Path) -> None:
         return {**kept, "state": state}
 
     with ScriptedHead(tmp_path, {"task_output": output, "read_output": reading(growing)}):
-        said = hn("task", "output", "12.1", "--follow", state=tmp_path)
-    assert (said.stdout, said.returncode) == ("first\nlast\n", 0)
+        result = hn("task", "output", "12.1", "--follow", state=tmp_path)
+    assert (result.stdout, result.returncode) == ("first\nlast\n", 0)
 
 
 def test_output_of_a_task_that_has_none_says_why(tmp_path: Path) -> None:
@@ -528,8 +530,8 @@ def test_tasks_are_listed_with_the_instances_of_sweeps_if_asked(tmp_path: Path) 
 
 
 def test_clusrun_is_known_by_its_name_too(tmp_path: Path) -> None:
-    said = hn("clusrun", "--help", state=tmp_path)
-    assert (said.returncode, said.stdout) == (0, hn("run", "--help", state=tmp_path).stdout)
+    result = hn("clusrun", "--help", state=tmp_path)
+    assert (result.returncode, result.stdout) == (0, hn("run", "--help", state=tmp_path).stdout)
 
 
 def test_nodes_and_processors_are_listed(tmp_path: Path) -> None:
@@ -557,10 +559,10 @@ def test_parameters_are_set_and_shown_by_name(tmp_path: Path) -> None:
     parameter = {"name": "HeartbeatInterval", "value": "30", "default": "60", "unit": "s", "doc": "how often"}
     listed = {"parameters": [parameter]}
     with ScriptedHead(tmp_path, {"parameters": listed, "set_parameters": listed}) as head:
-        said = hn("cluster", "params", "HeartbeatInterval=30", state=tmp_path)
+        result = hn("cluster", "params", "HeartbeatInterval=30", state=tmp_path)
         wrong = hn("cluster", "params", "HartbeatInterval", state=tmp_path)
         hn("cluster", "setparams", "HeartbeatInterval=", state=tmp_path)
-    assert said.stdout.splitlines()[2].split() == ["HeartbeatInterval", "30s", "1m", "how", "often"]
+    assert result.stdout.splitlines()[2].split() == ["HeartbeatInterval", "30s", "1m", "how", "often"]
     assert wrong.stderr.endswith("did you mean heartbeatinterval?\n")
     assert [asked.get("values") for asked in head.asked] == [
         {"HeartbeatInterval": "30"}, None, {"HeartbeatInterval": None},
@@ -573,10 +575,10 @@ def test_a_reader_that_has_seen_enough_is_no_disaster(tmp_path: Path) -> None:
     environment.pop("PYTHONUNBUFFERED", None)  # Python then takes a write that was cut short for a whole one
     command = '("$PY" -m headnode.apps.cli job list /all; echo $? >&2) | head -n 1'
     with ScriptedHead(tmp_path, {"jobs": many}):
-        said = subprocess.run(
+        result = subprocess.run(
             ["sh", "-c", command], env=environment, capture_output=True, text=True, check=False
         )
-    assert (said.stderr, said.stdout.count("\n")) == ("1\n", 1)
+    assert (result.stderr, result.stdout.count("\n")) == ("1\n", 1)
 
 
 def test_a_single_record_is_shown_as_keys_and_values(tmp_path: Path) -> None:
@@ -584,10 +586,10 @@ def test_a_single_record_is_shown_as_keys_and_values(tmp_path: Path) -> None:
     with ScriptedHead(
         tmp_path, {"job": {"job": shown}, "job_history": {"history": [{"at": 0, "text": "Created"}]}}
     ):
-        said = hn("job", "view", "12", "/history", state=tmp_path)
-    assert said.stdout.startswith("Id                      : 12\nName                    :\n")
-    assert "Allocated Nodes         : n1 (2)\n" in said.stdout
-    assert said.stdout.endswith("History                 : 1970-01-01T00:00:00+00:00  Created\n")
+        result = hn("job", "view", "12", "/history", state=tmp_path)
+    assert result.stdout.startswith("Id                      : 12\nName                    :\n")
+    assert "Allocated Nodes         : n1 (2)\n" in result.stdout
+    assert result.stdout.endswith("History                 : 1970-01-01T00:00:00+00:00  Created\n")
 
 
 def test_a_strict_check_names_every_value_that_is_too_long_at_once(tmp_path: Path) -> None:
@@ -596,9 +598,11 @@ def test_a_strict_check_names_every_value_that_is_too_long_at_once(tmp_path: Pat
         f'<Job xmlns="http://www.microsoft.com/ComputeCluster/" Name="{"n" * 90}"\n Project="{"p" * 90}">\n'
         f'<Tasks><Task CommandLine="{"c" * 500}"\n WorkDirectory="{"w" * 200}"/></Tasks></Job>'
     )
-    said = hn("check", "--strict", str(file), state=tmp_path)
-    assert said.returncode == 2
-    found = re.findall(r"^\S+:(\d+):\d+: error: .*'(\w+)' is longer than (\d+) characters", said.stdout, re.M)
+    result = hn("check", "--strict", str(file), state=tmp_path)
+    assert result.returncode == 2
+    found = re.findall(
+        r"^\S+:(\d+):\d+: error: .*'(\w+)' is longer than (\d+) characters", result.stdout, re.M
+    )
     limits = [("Name", "80"), ("Project", "80"), ("CommandLine", "480"), ("WorkDirectory", "160")]
     assert [(name, most) for _, name, most in found] == limits
     assert hn("check", str(file), state=tmp_path).returncode == 0
@@ -608,12 +612,12 @@ def test_a_job_file_is_checked_by_line_and_column(tmp_path: Path) -> None:
     good, wrong = tmp_path / "good.xml", tmp_path / "wrong.xml"
     good.write_text(JOB_FILE)
     wrong.write_text("<Job>\n <Tasks><Task/></Tasks\n</Job>")
-    said = hn("check", str(wrong), str(good), state=tmp_path)
-    error, guess, well = said.stdout.splitlines()
+    result = hn("check", str(wrong), str(good), state=tmp_path)
+    error, guess, well = result.stdout.splitlines()
     assert error.startswith(f"{wrong}:3:0: error: not well-formed XML")
     assert guess == f"{wrong}: read as Compute Cluster XML; to read it as another language: --from LANGUAGE"
     assert well == f"{good}: hpcpack: it can be submitted"
-    assert said.returncode == 2
+    assert result.returncode == 2
     assert hn("check", str(good), state=tmp_path).returncode == 0
 
 
@@ -627,10 +631,10 @@ def test_help_is_there_at_every_level(tmp_path: Path) -> None:
         ["job", "submit", "-h"],
         ["help", "node", "list"],
     ):
-        said = hn(*words, state=tmp_path)
-        assert (said.returncode, said.stderr) == (0, "")
-        assert "hn " in said.stdout
-        assert max(len(line) for line in said.stdout.splitlines()) <= 110
+        result = hn(*words, state=tmp_path)
+        assert (result.returncode, result.stderr) == (0, "")
+        assert "hn " in result.stdout
+        assert max(len(line) for line in result.stdout.splitlines()) <= 110
 
 
 def test_news_that_nobody_wants_any_more_are_no_answer_to_the_next_question(tmp_path: Path) -> None:
@@ -672,9 +676,9 @@ def test_an_interrupted_wait_says_that_the_job_goes_on(tmp_path: Path) -> None:
         )
         assert asked.wait(timeout=60)  # then it waits for our news
         process.send_signal(signal.SIGINT)
-        said, error = process.communicate(timeout=60)
+        found, error = process.communicate(timeout=60)
         release.set()
-    assert (said, error, process.returncode) == (
+    assert (found, error, process.returncode) == (
         "",
         "hn: no longer waiting, job 12 continues; wait again: hn job wait 12; or cancel: hn job cancel 12\n",
         130,
@@ -691,7 +695,7 @@ def test_jobs_are_suspended_resumed_held_and_released(tmp_path: Path) -> None:
         },
     }  # fmt: skip
     with ScriptedHead(tmp_path, script) as head:
-        said = [
+        output = [
             hn("job", *words, state=tmp_path).stdout
             for words in (
                 ("suspend", "9"),
@@ -701,7 +705,7 @@ def test_jobs_are_suspended_resumed_held_and_released(tmp_path: Path) -> None:
                 ("release", "9", "--all"),
             )
         ]
-    assert said == [
+    assert output == [
         "Job 9 has been suspended. Its processes are being stopped.\n",
         "Job 9 has been resumed. It continues when its processors are free.\n",
         "Job 9 has been held.\n",
@@ -730,9 +734,9 @@ def test_a_job_that_starts_while_it_is_explained_is_explained_as_it_is(tmp_path:
     lists: dict[str, Any] = {key: [] for key in ("reasons", "jobs_ahead", "changes", "tasks", "dependencies")}
     waits = {"kind": "processors", "text": "needs 8 processors", "subject": ""}
     queued = {"job": 7, "name": "", "state": "Queued", **words, **lists, "reasons": [waits]}
-    told = iter([queued, {**queued, "state": "Running", "reasons": []}])
+    found = iter([queued, {**queued, "state": "Running", "reasons": []}])
     script: dict[str, Any] = {
-        "explain_job": lambda _: next(told),
+        "explain_job": lambda _: next(found),
         "job": {"job": job(7, "Running", allocation=[])},
     }
     with ScriptedHead(tmp_path, script):
@@ -755,9 +759,15 @@ def test_who_names_a_job_where_a_task_is_wanted_is_shown_how_its_first_is_writte
 def test_a_filter_that_answers_changed_and_changed_nothing_is_reported(tmp_path: Path) -> None:
     job_file = tmp_path / "job.xml"
     job_file.write_text(JOB_FILE)
-    told = {"filter": "f", "kind": "submission", "text": "exit code 1: Error", "seconds": 0.1, "exit_code": 1}
-    told |= {"outcome": "the job continues as the filter changed it", "changes": [], "reverted": True}
-    with ScriptedHead(tmp_path, {"test_filter": told}):
+    found = {
+        "filter": "f",
+        "kind": "submission",
+        "text": "exit code 1: Error",
+        "seconds": 0.1,
+        "exit_code": 1,
+    }
+    found |= {"outcome": "the job continues as the filter changed it", "changes": [], "reverted": True}
+    with ScriptedHead(tmp_path, {"test_filter": found}):
         done = hn("filter", "test", "/opt/f", str(job_file), state=tmp_path)
     assert "did it fail?" in done.stdout, done.stderr
 

@@ -36,11 +36,11 @@ def ids(text: str) -> list[str]:
 
 def test_a_branch_that_was_not_needed_is_no_failure_of_the_group(state: Path, job_file: Path) -> None:
     job_file.write_text(GROUP.replace("GROUP", "good").replace("FIRST", "/bin/true"))
-    said = hn("job", "submit", "--wait", str(job_file), state=state)
-    assert said.returncode == 0, said.stderr
-    first, _, other = ids(said.stdout)
+    result = hn("job", "submit", "--wait", str(job_file), state=state)
+    assert result.returncode == 0, result.stderr
+    first, _, other = ids(result.stdout)
     assert (
-        f"Job {other} 'else' was canceled: 1 task canceled; it waits for job {first} to fail" in said.stdout
+        f"Job {other} 'else' was canceled: 1 task canceled; it waits for job {first} to fail" in result.stdout
     )
     assert hn("job", "wait", "--group", "good", state=state).returncode == 0
     assert hn("job", "wait", other, state=state).returncode == 1
@@ -50,15 +50,15 @@ def test_a_branch_for_success_is_canceled_for_a_failure_and_comes_back_with_the_
     state: Path, job_file: Path
 ) -> None:
     job_file.write_text(GROUP.replace("GROUP", "bad").replace("FIRST", "/bin/false"))
-    said = hn("job", "submit", "--wait", str(job_file), state=state)
-    assert said.returncode == 1
-    first, then, other = ids(said.stdout)
+    result = hn("job", "submit", "--wait", str(job_file), state=state)
+    assert result.returncode == 1
+    first, then, other = ids(result.stdout)
     why = f"it waits for job {first} to finish (OnSuccess), and job {first} failed"
-    assert f"Job {then} 'then' was canceled: 1 task canceled; {why}" in said.stdout
-    assert f"Job {other} 'else' finished" in said.stdout
-    told = hn("job", "explain", then, state=state).stdout
-    assert f'job {first} "first", OnSuccess: it cannot be satisfied; the job is failed' in told
-    assert f"run job {first} again: hn job requeue {first}; then this job is requeued too" in told
+    assert f"Job {then} 'then' was canceled: 1 task canceled; {why}" in result.stdout
+    assert f"Job {other} 'else' finished" in result.stdout
+    done = hn("job", "explain", then, state=state).stdout
+    assert f'job {first} "first", OnSuccess: it cannot be satisfied; the job is failed' in done
+    assert f"run job {first} again: hn job requeue {first}; then this job is requeued too" in done
     view = hn("job", "view", first, state=state).stdout
     assert f'Needed By               : job {then} "then", OnSuccess: Canceled' in view
     assert f'job {other} "else", OnFailure: Finished' in view
@@ -111,11 +111,11 @@ def test_a_group_means_the_jobs_that_came_last_under_its_name(state: Path, job_f
 
 def test_a_dry_run_reports_every_job_of_the_file_and_submits_none(state: Path, job_file: Path) -> None:
     job_file.write_text(GROUP.replace("GROUP", "dry").replace("FIRST", "/bin/true"))
-    said = hn("job", "submit", "--dry-run", str(job_file), state=state)
-    assert said.returncode == 0, said.stderr
-    assert 'Job 1 of 3. Nothing was submitted. The job "first" would start at once' in said.stdout
-    assert "it would wait for job 1 of the file to finish" in said.stdout
-    assert "it would wait for job 1 of the file to fail" in said.stdout
+    result = hn("job", "submit", "--dry-run", str(job_file), state=state)
+    assert result.returncode == 0, result.stderr
+    assert 'Job 1 of 3. Nothing was submitted. The job "first" would start at once' in result.stdout
+    assert "it would wait for job 1 of the file to finish" in result.stdout
+    assert "it would wait for job 1 of the file to fail" in result.stdout
     assert hn("job", "list", "--group", "dry", state=state).returncode == 1
 
 
@@ -125,9 +125,9 @@ def test_a_dry_run_is_refused_as_the_submission_would_be_with_the_number_of_the_
     text = GROUP.replace("GROUP", "large").replace('name = "else"', 'name = "else"\nprocessors = 900')
     job_file.write_text(text.replace("FIRST", "/bin/true"))
     for more in ((), ("--dry-run",)):
-        said = hn("job", "submit", *more, str(job_file), state=state)
-        assert said.returncode == 2
-        assert "job 3 'else' of 3: the job can never run on this cluster" in said.stderr
+        result = hn("job", "submit", *more, str(job_file), state=state)
+        assert result.returncode == 2
+        assert "job 3 'else' of 3: the job can never run on this cluster" in result.stderr
 
 
 def test_a_check_of_a_file_with_several_jobs_says_which_cannot_be_submitted(
@@ -135,8 +135,8 @@ def test_a_check_of_a_file_with_several_jobs_says_which_cannot_be_submitted(
 ) -> None:
     text = GROUP.replace("GROUP", "g").replace('command = "FIRST"', 'tasks = [{name = "a"}]')
     job_file.write_text(text)
-    said = hn("check", str(job_file), state=tmp_path)
-    assert "job 1 'first': it can be created but not submitted" in said.stdout
+    result = hn("check", str(job_file), state=tmp_path)
+    assert "job 1 'first': it can be created but not submitted" in result.stdout
 
 
 @pytest.mark.parametrize(
@@ -150,12 +150,12 @@ def test_a_check_of_a_file_with_several_jobs_says_which_cannot_be_submitted(
     ],
 )
 def test_a_group_stands_in_place_of_ids(tmp_path: Path, words: tuple[str, ...], what: str) -> None:
-    said = hn("job", *words, state=tmp_path)
-    assert (said.returncode, what in said.stderr) == (2, True), said.stderr
+    result = hn("job", *words, state=tmp_path)
+    assert (result.returncode, what in result.stderr) == (2, True), result.stderr
 
 
 def test_a_group_that_nobody_has_is_refused(state: Path) -> None:
     for verb in ("list", "wait", "cancel", "finish", "hold", "release"):
-        said = hn("job", verb, "--group", "nothing", state=state)
-        assert said.returncode == 1
-        assert "there is no job group 'nothing'" in said.stderr
+        result = hn("job", verb, "--group", "nothing", state=state)
+        assert result.returncode == 1
+        assert "there is no job group 'nothing'" in result.stderr

@@ -60,9 +60,9 @@ def test_a_file_is_known_by_its_content_and_the_check_says_as_what(
     tmp_path: Path, job_file: Callable[[str], Path], dialect: str
 ) -> None:
     path = job_file(FILES[dialect])
-    said = hn("check", str(path), state=tmp_path)
-    assert said.returncode == 0
-    assert said.stdout.splitlines()[-1].startswith(f"{path}: {dialect}: it can be submitted")
+    result = hn("check", str(path), state=tmp_path)
+    assert result.returncode == 0
+    assert result.stdout.splitlines()[-1].startswith(f"{path}: {dialect}: it can be submitted")
     document = json.loads(hn("check", str(path), "--json", state=tmp_path).stdout)
     assert (document["dialect"], document["valid"]) == (dialect, True)
 
@@ -72,11 +72,11 @@ def test_a_file_is_known_by_its_content_and_the_check_says_as_what(
 def test_every_language_is_converted_into_every_other(
     tmp_path: Path, job_file: Callable[[str], Path], dialect: str, to: str
 ) -> None:
-    said = hn("convert", str(job_file(FILES[dialect])), "--to", to, state=tmp_path)
-    assert said.returncode == 0, said.stderr
-    assert said.stderr.startswith("hn: ")
-    assert f"from {dialect} to {to}: " in said.stderr.splitlines()[0]
-    again = hn("check", "-", "--json", state=tmp_path, stdin=said.stdout)
+    result = hn("convert", str(job_file(FILES[dialect])), "--to", to, state=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.startswith("hn: ")
+    assert f"from {dialect} to {to}: " in result.stderr.splitlines()[0]
+    again = hn("check", "-", "--json", state=tmp_path, stdin=result.stdout)
     assert (json.loads(again.stdout)["dialect"], again.returncode) == (to, 0)
 
 
@@ -85,12 +85,12 @@ def test_a_conversion_shows_what_is_lost_first_and_writes_it_as_json(
 ) -> None:
     path = job_file('name = "j"\nproject = "p"\npriority = "Highest"\ncommand = "sort x | uniq"\n')
     report = tmp_path / "report.json"
-    said = hn("convert", str(path), "--to", "grid", "--report", str(report), state=tmp_path)
-    head, group, *items = said.stderr.splitlines()
+    result = hn("convert", str(path), "--to", "grid", "--report", str(report), state=tmp_path)
+    head, group, *items = result.stderr.splitlines()
     assert head == f"hn: {path}, from native to grid: parts of it are changed or without effect there"
     assert group == "  not supported: without effect there"
     assert items[0] == "    job: project: a grid job has no such property"
-    assert json.loads(said.stdout)["description"] == "j"
+    assert json.loads(result.stdout)["description"] == "j"
     written = json.loads(report.read_text())
     assert (written["from"], written["to"]) == ("native", "grid")
     kinds = [item["kind"] for item in written["items"] if item["what"].startswith(("project:", "priority:"))]
@@ -118,10 +118,10 @@ def test_a_conversion_that_is_refused_says_where_and_why(
 ) -> None:
     path = tmp_path / "job"
     path.write_text(text)
-    said = hn("convert", str(path), *words, state=tmp_path)
-    assert (said.stdout, said.returncode) == ("", status)
-    assert error in said.stderr
-    assert said.stderr.count("\n") == 1
+    result = hn("convert", str(path), *words, state=tmp_path)
+    assert (result.stdout, result.returncode) == ("", status)
+    assert error in result.stderr
+    assert result.stderr.count("\n") == 1
 
 
 def test_the_damage_of_a_published_example_is_mended_on_demand(tmp_path: Path) -> None:
@@ -139,20 +139,20 @@ def test_the_damage_of_a_published_example_is_mended_on_demand(tmp_path: Path) -
 def test_files_that_cannot_be_read_do_not_hide_the_others(tmp_path: Path) -> None:
     good = tmp_path / "good.toml"
     good.write_text('command = "x"')
-    said = hn("check", str(tmp_path / "none.xml"), str(good), state=tmp_path)
-    assert "cannot be read: No such file or directory" in said.stdout
-    assert f"{good}: native: it can be submitted" in said.stdout
-    assert said.returncode == 2
+    result = hn("check", str(tmp_path / "none.xml"), str(good), state=tmp_path)
+    assert "cannot be read: No such file or directory" in result.stdout
+    assert f"{good}: native: it can be submitted" in result.stdout
+    assert result.returncode == 2
 
 
 @pytest.mark.parametrize("dialect", FILES)
 def test_a_job_of_every_language_runs_and_is_shown_in_every_other(
     state: Path, job_file: Callable[[str], Path], dialect: str
 ) -> None:
-    said = hn("job", "submit", "--wait", str(job_file(FILES[dialect])), state=state)
-    assert said.returncode == 0, said.stderr
-    assert "hello" in said.stdout
-    found = re.search(r"ID: (\d+)", said.stdout)
+    result = hn("job", "submit", "--wait", str(job_file(FILES[dialect])), state=state)
+    assert result.returncode == 0, result.stderr
+    assert "hello" in result.stdout
+    found = re.search(r"ID: (\d+)", result.stdout)
     assert found
     own = hn("job", "export", found[1], state=state)
     assert own.returncode == 0, own.stderr
@@ -169,8 +169,8 @@ def test_every_instance_of_a_sweep_that_ran_is_shown_in_sss_with_its_node_and_ex
     shown = hn("job", "view", found[1], "--to", "sss", state=state)
     assert not shown.returncode, shown
     tasks = re.findall(r"<Task>.*?</Task>", shown.stdout, re.DOTALL)
-    told = [re.findall(r"<(?:Id|ExitCode|Node)>([^<]+)<", task) for task in tasks]
-    assert [one[:2] for one in told] == [["1", "0"], ["2", "1"], ["3", "2"]]
+    reports = [re.findall(r"<(?:Id|ExitCode|Node)>([^<]+)<", task) for task in tasks]
+    assert [one[:2] for one in reports] == [["1", "0"], ["2", "1"], ["3", "2"]]
     assert all("<StartTime>" in task and "<EndTime>" in task and "<Node>" in task for task in tasks)
     delivered = shown.stdout.partition("<Delivered>")[2].partition("</Delivered>")[0]
     assert all(f"<{name}>" in delivered for name in ("Machine", "Group", "User")), delivered
@@ -194,9 +194,9 @@ def test_a_job_of_one_task_is_shown_in_sss_with_where_it_ran_and_whence_it_was_s
 def test_the_jobs_of_a_group_run_in_the_order_of_their_dependencies(
     state: Path, job_file: Callable[[str], Path]
 ) -> None:
-    said = hn("job", "submit", "--wait", str(job_file(GROUP)), state=state)
-    assert said.returncode == 0, said.stderr
-    last, first = re.findall(r"ID: (\d+)", said.stdout)
+    result = hn("job", "submit", "--wait", str(job_file(GROUP)), state=state)
+    assert result.returncode == 0, result.stderr
+    last, first = re.findall(r"ID: (\d+)", result.stdout)
     jobs = [json.loads(hn("job", "view", number, "--json", state=state).stdout) for number in (first, last)]
     assert [job["name"] for job in jobs] == ["first", "last"]
     assert jobs[1]["spec"]["parents"] == [int(first)]
@@ -210,8 +210,8 @@ def test_no_job_of_a_group_is_submitted_when_one_cannot_be(
     too_large = GROUP.replace(
         "<Name>last</Name>", "<Name>last</Name><Requested><Processors>900</Processors></Requested>"
     )
-    said = hn("job", "submit", str(job_file(too_large)), state=state)
-    assert said.returncode == 2
+    result = hn("job", "submit", str(job_file(too_large)), state=state)
+    assert result.returncode == 2
     assert json.loads(hn("job", "list", "--state", "*", "--json", state=state).stdout) == before
 
 
@@ -220,22 +220,22 @@ def test_a_transfer_that_nothing_can_do_refuses_the_job_by_the_name_of_the_task(
 ) -> None:
     path = job_file(TRANSFER.replace("gsiftp://", "srm://"))
     for command in (("job", "submit"), ("check",)):
-        said = hn(*command, str(path), state=state)
-        assert said.returncode == 2
+        result = hn(*command, str(path), state=state)
+        assert result.returncode == 2
         words = "files cannot be staged by 'srm' ('x' of task 1 ('a')); the schemes are file, http, https"
-        assert words in said.stderr + said.stdout
+        assert words in result.stderr + result.stdout
 
 
 def test_the_files_that_a_grid_job_names_are_read_beside_it(state: Path, tmp_path: Path) -> None:
     (tmp_path / "task.js").write_text(FILES["grid-task"])
     path = tmp_path / "job.js"
     path.write_text('{"version": 2, "tasks": [{"id": "a", "filename": "task.js"}]}')
-    said = hn("job", "submit", "--wait", str(path), state=state)
-    assert "hello" in said.stdout, said.stderr
+    result = hn("job", "submit", "--wait", str(path), state=state)
+    assert "hello" in result.stdout, result.stderr
     (tmp_path / "task.js").unlink()
-    said = hn("job", "submit", str(path), state=state)
-    assert "file 'task.js' with the definition does not exist" in said.stderr
-    assert said.returncode == 2
+    result = hn("job", "submit", str(path), state=state)
+    assert "file 'task.js' with the definition does not exist" in result.stderr
+    assert result.returncode == 2
 
 
 def test_values_are_put_in_for_the_names_of_a_grid_file(state: Path, tmp_path: Path) -> None:
@@ -260,15 +260,15 @@ def test_a_job_file_is_distinguished_from_a_program(state: Path, tmp_path: Path)
     program = tmp_path / "run.js"
     program.write_text("#!/bin/sh\necho ran\n")
     program.chmod(0o755)
-    said = hn("job", "submit", "--wait", str(program), state=state)
-    assert "ran" in said.stdout, said.stderr
-    said = hn("job", "submit", "none.toml", state=state)
-    assert "job file 'none.toml' cannot be read" in said.stderr
-    said = hn("job", "submit", "job.toml", "--wait", state=state)
-    assert "write options before it: hn job submit [options] job.toml" in said.stderr
-    said = hn("job", "submit", "--lenient", "/bin/true", state=state)
-    assert "option 'lenient' says how a job file is read, and none was given" in said.stderr
-    assert said.returncode == 2
+    result = hn("job", "submit", "--wait", str(program), state=state)
+    assert "ran" in result.stdout, result.stderr
+    result = hn("job", "submit", "none.toml", state=state)
+    assert "job file 'none.toml' cannot be read" in result.stderr
+    result = hn("job", "submit", "job.toml", "--wait", state=state)
+    assert "write options before it: hn job submit [options] job.toml" in result.stderr
+    result = hn("job", "submit", "--lenient", "/bin/true", state=state)
+    assert "option 'lenient' says how a job file is read, and none was given" in result.stderr
+    assert result.returncode == 2
 
 
 SEVERAL = """
@@ -290,10 +290,10 @@ def test_jobs_of_one_file_are_written_into_a_directory_and_no_file_there_is_touc
     refused = hn("convert", str(path), "--to", "ccs", state=tmp_path)
     assert refused.returncode == 2
     assert "--directory" in refused.stderr
-    said = hn("convert", str(path), "--to", "ccs", "--directory", str(directory), state=tmp_path)
-    assert said.returncode == 0, said.stderr
-    assert said.stdout.split() == [str(directory / "1-first.xml"), str(directory / "2-second.xml")]
-    assert "has no equivalent across files" in said.stderr
+    result = hn("convert", str(path), "--to", "ccs", "--directory", str(directory), state=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.split() == [str(directory / "1-first.xml"), str(directory / "2-second.xml")]
+    assert "has no equivalent across files" in result.stderr
     before = (directory / "1-first.xml").read_text()
     assert "/bin/true" in before
     again = hn("convert", str(path), "--to", "hpcpack", "--directory", str(directory), state=tmp_path)
@@ -303,9 +303,9 @@ def test_jobs_of_one_file_are_written_into_a_directory_and_no_file_there_is_touc
 
 def test_what_options_ask_of_nodes_and_processes_is_kept_changed_and_acted_on(state: Path) -> None:
     words = ("/holds:data", "/system:linux", "/lacking:old", "/resourcelimit:nofile=100", "/suspendable")
-    said = hn("job", "submit", "--quiet", *words, "/jobgroup:night", "/bin/sh -c 'ulimit -n'", state=state)
-    assert said.returncode == 0, said.stderr
-    number = said.stdout.strip()
+    result = hn("job", "submit", "--quiet", *words, "/jobgroup:night", "/bin/sh -c 'ulimit -n'", state=state)
+    assert result.returncode == 0, result.stderr
+    number = result.stdout.strip()
     changed = hn("job", "modify", number, "--resourcelimit", "nofile=77", "--lacking", "", state=state)
     assert changed.returncode == 0, changed.stderr
     spec = read_job(hn("job", "view", number, "--to", "native", state=state).stdout)[0]
@@ -321,6 +321,6 @@ def test_an_error_in_one_of_several_jobs_is_said_with_its_line(
     tmp_path: Path, job_file: Callable[[str], Path]
 ) -> None:
     path = job_file(SEVERAL + "processors = 0\n")
-    said = hn("check", str(path), state=tmp_path)
-    assert said.returncode == 2
-    assert f"{path}:6:0: error:" in said.stdout
+    result = hn("check", str(path), state=tmp_path)
+    assert result.returncode == 2
+    assert f"{path}:6:0: error:" in result.stdout

@@ -29,24 +29,24 @@ def run(state: Path) -> Hn:
 
 
 def submitted(run: Hn, *words: str) -> int:
-    said = run("job", "submit", *words)
-    assert said.returncode == 0, said.stderr
-    found = re.fullmatch(r"Job has been submitted\. ID: (\d+)\.\n", said.stdout)
-    assert found, said.stdout
+    result = run("job", "submit", *words)
+    assert result.returncode == 0, result.stderr
+    found = re.fullmatch(r"Job has been submitted\. ID: (\d+)\.\n", result.stdout)
+    assert found, result.stdout
     return int(found[1])
 
 
 def document(run: Hn, *words: str) -> Any:
-    said = run(*words, "--json")
-    assert said.returncode == 0, said.stderr
-    return json.loads(said.stdout)
+    result = run(*words, "--json")
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
 
 
 def test_a_second_up_says_that_a_head_runs(run: Hn) -> None:
-    said = run("up")
-    assert said.returncode == 0
-    assert said.stdout.startswith("A head is running already: cluster test, process ")
-    assert said.stderr == ""
+    result = run("up")
+    assert result.returncode == 0
+    assert result.stdout.startswith("A head is running already: cluster test, process ")
+    assert result.stderr == ""
     assert run("up", "--name", "other").stderr == (
         "hn: --name has no effect, because the head runs already; stop it first: hn down\n"
     )
@@ -57,10 +57,10 @@ def test_of_two_ups_at_the_same_moment_one_starts_a_head_and_both_succeed(tmp_pa
     words = [sys.executable, "-m", "headnode.apps.cli", "up", "--state", str(place), "--processors", "1"]
     both = [subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in "ab"]
     try:
-        said = sorted(each.communicate(timeout=120)[0] for each in both)
+        found = sorted(each.communicate(timeout=120)[0] for each in both)
         assert [each.returncode for each in both] == [0, 0]
-        assert said[0].startswith("A head is running already: cluster ")
-        assert said[1].startswith("Cluster ")
+        assert found[0].startswith("A head is running already: cluster ")
+        assert found[1].startswith("Cluster ")
     finally:
         hn("down", state=place)
 
@@ -121,8 +121,8 @@ def test_who_waits_is_told_how_the_first_task_failed_and_where_to_see_the_others
 
 
 def test_arguments_reach_a_program_as_they_were_typed(run: Hn) -> None:
-    said = run("job", "submit", "--wait", "printf", "%s|", "a b", "c'd", "$HOME", "*", "")
-    assert said.stdout.endswith("\na b|c'd|$HOME|*||"), said.stdout + said.stderr
+    result = run("job", "submit", "--wait", "printf", "%s|", "a b", "c'd", "$HOME", "*", "")
+    assert result.stdout.endswith("\na b|c'd|$HOME|*||"), result.stdout + result.stderr
 
 
 def test_a_sweep_runs_once_for_each_number(run: Hn) -> None:
@@ -148,10 +148,10 @@ def test_a_flow_is_built_step_by_step(run: Hn) -> None:
 def test_a_job_that_waits_is_explained_and_can_be_changed_and_canceled(run: Hn) -> None:
     blocker = submitted(run, "/numprocessors:2", "/runtime:10", "sleep 600")
     waiting = submitted(run, "/numprocessors:2", "/jobname:patient", "true")
-    told = run("job", "explain", str(waiting)).stdout
-    assert told.startswith(f'Job {waiting} "patient" of ')
-    assert "Why it waits\n  - " in told
-    assert "It would start now\n" not in told  # both processors are taken, whatever it asks for
+    result = run("job", "explain", str(waiting)).stdout
+    assert result.startswith(f'Job {waiting} "patient" of ')
+    assert "Why it waits\n  - " in result
+    assert "It would start now\n" not in result  # both processors are taken, whatever it asks for
     assert document(run, "job", "explain", str(waiting))["reasons"]
     assert "has been modified: priority." in run("job", "modify", str(waiting), "/priority:Highest").stdout
     assert document(run, "job", "view", str(waiting))["priority_name"] == "Highest"
@@ -181,18 +181,18 @@ def test_a_dry_run_shows_what_would_be_and_leaves_nothing(run: Hn, tmp_path: Pat
         (["--wait", "true"], 2),
         (["/id:99999"], 1),
     ):
-        said = run("job", "submit", "--dry-run", *words)
-        assert (said.returncode, said.stdout) == (status, ""), words
-        assert re.fullmatch(r"hn: .+\n", said.stderr)
+        result = run("job", "submit", "--dry-run", *words)
+        assert (result.returncode, result.stdout) == (status, ""), words
+        assert re.fullmatch(r"hn: .+\n", result.stderr)
     assert document(run, "cluster", "view")["journal"]["events"] == journal
     assert run("job", "list", "/state:*", "/all", "--quiet").stdout == jobs
 
 
 def test_a_dry_run_without_a_head_says_what_can_be_done(tmp_path: Path) -> None:
-    said = hn("job", "submit", "--dry-run", "true", state=tmp_path)
-    assert said.returncode == 1
-    assert said.stderr.startswith("hn: a dry run needs a head, and ")
-    assert "start one with: hn up" in said.stderr
+    result = hn("job", "submit", "--dry-run", "true", state=tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith("hn: a dry run needs a head, and ")
+    assert "start one with: hn up" in result.stderr
     file = hn("job", "submit", "--dry-run", f"/jobfile:{Path(__file__)}", state=tmp_path)
     assert f"hn check {Path(__file__)}" in file.stderr
 
@@ -236,9 +236,9 @@ def test_the_head_refuses_what_it_cannot_do(run: Hn) -> None:
         (["node", "view", "nowhere"], 1),
         (["cluster", "params", "HeartbeatInterval=often"], 2),
     ):
-        said = run(*words)
-        assert (said.returncode, said.stdout) == (status, ""), words
-        assert re.fullmatch(r"hn: .+\n", said.stderr)
+        result = run(*words)
+        assert (result.returncode, result.stdout) == (status, ""), words
+        assert re.fullmatch(r"hn: .+\n", result.stderr)
 
 
 def test_a_request_beyond_the_bound_is_refused_before_it_is_sent(state: Path) -> None:
@@ -252,8 +252,8 @@ def test_a_request_beyond_the_bound_is_refused_before_it_is_sent(state: Path) ->
 def test_a_head_without_nodes_comes_up_and_goes_down(tmp_path: Path) -> None:
     up = hn("up", "--nodes", "0", state=tmp_path)
     assert "  add a node   hn node invite --approve\n  first job " in up.stdout, up.stderr
-    said = hn("job", "submit", "true", state=tmp_path)
-    assert said.returncode == 0, said.stderr
+    result = hn("job", "submit", "true", state=tmp_path)
+    assert result.returncode == 0, result.stderr
     down = hn("down", state=tmp_path)
     assert (down.stdout, down.returncode) == ("The head has ended.\n", 0)
     assert "start one with: hn up" in hn("job", "list", state=tmp_path).stderr
@@ -265,9 +265,9 @@ def test_a_head_without_nodes_comes_up_and_goes_down(tmp_path: Path) -> None:
 def test_a_head_that_is_started_again_without_a_word_has_the_nodes_it_had(tmp_path: Path) -> None:
     assert hn("up", "--nodes", "2", "--processors", "3", state=tmp_path).returncode == 0
     assert hn("down", state=tmp_path).returncode == 0
-    said = hn("up", state=tmp_path)
-    assert ": 2 nodes, 6 processors." in said.stdout, said.stderr
-    assert "add a node" not in said.stdout
+    result = hn("up", state=tmp_path)
+    assert ": 2 nodes, 6 processors." in result.stdout, result.stderr
+    assert "add a node" not in result.stdout
     assert hn("down", state=tmp_path).returncode == 0
 
 
@@ -284,10 +284,10 @@ def test_who_says_how_many_nodes_run_here_gets_all_processors_in_each(tmp_path: 
 
 def test_a_head_that_cannot_start_says_why(tmp_path: Path) -> None:
     (tmp_path / "journal.db").mkdir()
-    said = hn("up", "--nodes", "0", state=tmp_path)
-    assert said.returncode == 1
-    assert said.stderr.startswith("hn: the head ended with status ")
-    assert "\n  | " in said.stderr
+    result = hn("up", "--nodes", "0", state=tmp_path)
+    assert result.returncode == 1
+    assert result.stderr.startswith("hn: the head ended with status ")
+    assert "\n  | " in result.stderr
 
 
 def _folder(run: Hn) -> Path:
@@ -315,14 +315,14 @@ signal.pause()
 
 
 def test_an_agent_is_stopped_by_its_directory_and_by_nothing_else(tmp_path: Path) -> None:
-    told = hn("agent", "--stop", "--directory", str(tmp_path), state=tmp_path)
-    assert (told.returncode, told.stderr) == (0, f"hn: no agent runs in {tmp_path}\n")
+    result = hn("agent", "--stop", "--directory", str(tmp_path), state=tmp_path)
+    assert (result.returncode, result.stderr) == (0, f"hn: no agent runs in {tmp_path}\n")
     agent = subprocess.Popen([sys.executable, "-c", HOLDS, str(tmp_path)], stdout=subprocess.PIPE, text=True)
     assert agent.stdout is not None
     assert agent.stdout.readline() == "held\n"
-    told = hn("agent", "--stop", "--directory", str(tmp_path), "--quiet", state=tmp_path)
-    assert (told.returncode, told.stdout) == (0, f"{agent.pid}\n")
+    result = hn("agent", "--stop", "--directory", str(tmp_path), "--quiet", state=tmp_path)
+    assert (result.returncode, result.stdout) == (0, f"{agent.pid}\n")
     assert agent.wait(timeout=TIMEOUT) == 7
     agent.stdout.close()
-    told = hn("agent", "--stop", "--directory", str(tmp_path), state=tmp_path)
-    assert told.stderr == f"hn: no agent runs in {tmp_path}\n"
+    result = hn("agent", "--stop", "--directory", str(tmp_path), state=tmp_path)
+    assert result.stderr == f"hn: no agent runs in {tmp_path}\n"

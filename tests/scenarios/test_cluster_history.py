@@ -56,15 +56,15 @@ def head(tmp_path: Path) -> Any:
         yield head
 
 
-def told(head: ScriptedHead, *words: object) -> Any:
+def run_hn(head: ScriptedHead, *words: object) -> Any:
     return hn(*map(str, words), state=head.directory)
 
 
 def test_the_past_is_replayed_and_what_is_left_out_is_counted(head: ScriptedHead) -> None:
-    said = told(head, "simulate", "--history", "--json", "--starts", head.directory / "starts.csv")
-    found = json.loads(said.stdout)
+    result = run_hn(head, "simulate", "--history", "--json", "--starts", head.directory / "starts.csv")
+    found = json.loads(result.stdout)
     assert (found["jobs"], found["processors"], found["policy"]) == (4, 4, "easy")
-    assert said.stderr.splitlines() == [
+    assert result.stderr.splitlines() == [
         "hn: jobs that have not ended are left out: 1 running, 2 queued",
         "hn: job 5: left out: no run time, or none above zero",
         "hn: job 8: left out: no estimate, or none above zero",
@@ -79,24 +79,24 @@ def test_the_past_is_replayed_and_what_is_left_out_is_counted(head: ScriptedHead
 @pytest.mark.parametrize("name", ["past.swf", "past.swf.xz", "past.swf.gz"])
 def test_the_written_log_is_simulated_exactly_as_the_history(head: ScriptedHead, name: str) -> None:
     log = head.directory / name
-    assert told(head, "cluster", "history", "--swf", log).stdout == f"6 jobs written to {log}.\n"
+    assert run_hn(head, "cluster", "history", "--swf", log).stdout == f"6 jobs written to {log}.\n"
     words = ("--compare", "fcfs,easy,conservative", "--json")
-    direct = json.loads(told(head, "simulate", "--history", *words).stdout)
-    by_file = json.loads(told(head, "simulate", log, *words).stdout)
+    direct = json.loads(run_hn(head, "simulate", "--history", *words).stdout)
+    by_file = json.loads(run_hn(head, "simulate", log, *words).stdout)
     for document in (*direct, *by_file):
         del document["seconds"], document["jobs_per_second"]
     assert direct == by_file
     first, second = head.directory / "1.csv", head.directory / "2.csv"
-    told(head, "simulate", "--history", "--starts", first)
-    told(head, "simulate", log, "--starts", second)
+    run_hn(head, "simulate", "--history", "--starts", first)
+    run_hn(head, "simulate", log, "--starts", second)
     assert first.read_bytes() == second.read_bytes()
 
 
 def test_the_past_keeps_the_priorities_that_jobs_had(tmp_path: Path) -> None:
     jobs = past(1, 0, 0, 10, priority=1500), past(2, 0, 10, 10), past(3, 0, 10, 10, priority=1500)
     with ScriptedHead(tmp_path, {"ended_jobs": pages(jobs)}) as head:
-        said = told(head, "simulate", "--history", "--engine", "--priority", "queue", "--json")
-    classes = json.loads(said.stdout)["by_priority"]
+        result = run_hn(head, "simulate", "--history", "--engine", "--priority", "queue", "--json")
+    classes = json.loads(result.stdout)["by_priority"]
     assert [(each["priority"], each["jobs"]) for each in classes] == [("Normal", 1), ("BelowNormal+500", 2)]
 
 
@@ -104,34 +104,34 @@ def test_a_job_that_held_more_than_it_asked_for_counts_by_what_it_held(tmp_path:
     exclusive = past(1, 0, 0, 10, processors=4, minimum=1, maximum=1, exclusive=True)
     nodes = past(2, 0, 0, 10, processors=4, minimum=4, maximum=4, unit="node")
     with ScriptedHead(tmp_path, {"ended_jobs": pages((exclusive, nodes))}) as head:
-        told(head, "cluster", "history", "--swf", tmp_path / "log")
+        run_hn(head, "cluster", "history", "--swf", tmp_path / "log")
         lines = (tmp_path / "log").read_text().splitlines()[-2:]
     assert [(line.split()[4], line.split()[7]) for line in lines] == [("4", "-1"), ("4", "-1")]
 
 
 def test_nobody_is_named_in_the_written_log(head: ScriptedHead) -> None:
     log = head.directory / "past.swf.xz"
-    told(head, "cluster", "history", "--swf", log)
+    run_hn(head, "cluster", "history", "--swf", log)
     text = lzma.decompress(log.read_bytes()).decode()
     assert "; MaxProcs: 4\n" in text
     assert [name for name in ("ada", "bob", "secret") if name in text] == []
 
 
 def test_a_period_is_asked_for(head: ScriptedHead) -> None:
-    said = told(head, "simulate", "--history", "--since", "2023-11-14T22:13:21Z", "--json")
-    assert json.loads(said.stdout)["jobs"] == 2
+    result = run_hn(head, "simulate", "--history", "--since", "2023-11-14T22:13:21Z", "--json")
+    assert json.loads(result.stdout)["jobs"] == 2
     assert {request["since"] for request in head.asked} == {BEGIN + 1}
     assert [request["after"] for request in head.asked] == [0, 7]
-    told(head, "cluster", "history", "--until", "2d")
+    run_hn(head, "cluster", "history", "--until", "2d")
     assert head.asked[-1]["until"] > BEGIN
 
 
 def test_a_summary_of_the_past_is_printed(head: ScriptedHead) -> None:
-    shown = told(head, "cluster", "history").stdout
+    shown = run_hn(head, "cluster", "history").stdout
     assert "Jobs                    : 5 finished, 1 canceled\n" in shown
     assert "Users                   : 2\n" in shown
     assert "Wait                    : 29 s median, 23 s mean\n" in shown
-    found = json.loads(told(head, "cluster", "history", "--json").stdout)
+    found = json.loads(run_hn(head, "cluster", "history", "--json").stdout)
     assert (found["never_started"], found["without_limit"], found["processor_seconds"]) == (1, 1, 306.5)
 
 
@@ -156,17 +156,17 @@ def test_a_summary_of_the_past_is_printed(head: ScriptedHead) -> None:
 def test_what_is_wrong_is_said_with_the_way_out(
     head: ScriptedHead, words: tuple[str, ...], complaint: str
 ) -> None:
-    said = told(head, *words)
-    assert (said.returncode, said.stdout) == (2, "")
-    assert complaint in said.stderr
+    result = run_hn(head, *words)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert complaint in result.stderr
 
 
 def test_a_cluster_without_a_past_says_so(tmp_path: Path) -> None:
     with ScriptedHead(tmp_path, {"ended_jobs": pages(())}) as head:
-        said = told(head, "simulate", "--history")
-    assert (said.returncode, "no job of cluster 'lab' has ended yet" in said.stderr) == (2, True)
+        result = run_hn(head, "simulate", "--history")
+    assert (result.returncode, "no job of cluster 'lab' has ended yet" in result.stderr) == (2, True)
 
 
 def test_without_a_head_it_is_said_how_to_start_one(tmp_path: Path) -> None:
-    said = hn("simulate", "--history", state=tmp_path)
-    assert (said.returncode, "start one with: hn up" in said.stderr) == (1, True)
+    result = hn("simulate", "--history", state=tmp_path)
+    assert (result.returncode, "start one with: hn up" in result.stderr) == (1, True)

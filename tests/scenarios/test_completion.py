@@ -25,9 +25,9 @@ SCRIPT: Script = {
 
 
 def offered(line: str, state: Path) -> list[str]:
-    said = hn("completion", "candidates", line, state=state)
-    assert (said.returncode, said.stderr) == (0, "")
-    return [one.partition("\t")[0] for one in said.stdout.splitlines()]
+    result = hn("completion", "candidates", line, state=state)
+    assert (result.returncode, result.stderr) == (0, "")
+    return [one.partition("\t")[0] for one in result.stdout.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -83,11 +83,11 @@ def shell(tmp_path: Path, *command: str) -> list[str]:
     (programs / "hn").chmod(0o755)
     environment = {**os.environ, "HEADNODE_STATE": str(tmp_path), "HOME": str(tmp_path)}
     environment["PATH"] = f"{programs}:{environment['PATH']}"
-    said = subprocess.run(
+    result = subprocess.run(
         command, env=environment, capture_output=True, text=True, check=False, cwd=tmp_path, timeout=120
     )
-    assert said.returncode == 0, said.stderr
-    return said.stdout.splitlines()
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
 
 
 def needs(name: str) -> None:
@@ -106,8 +106,8 @@ def needs(name: str) -> None:
 def test_bash_completes_also_behind_its_own_word_breaks(tmp_path: Path, line: str, words: str) -> None:
     ask = 'source <(hn completion bash); COMP_LINE="$1"; COMP_POINT=${#COMP_LINE}; COMP_WORDS=(hn); _hn'
     with ScriptedHead(tmp_path, SCRIPT):
-        told = shell(tmp_path, "bash", "-c", f'{ask}; echo "${{COMPREPLY[@]}}"', "bash", line)
-    assert told == [words]
+        result = shell(tmp_path, "bash", "-c", f'{ask}; echo "${{COMPREPLY[@]}}"', "bash", line)
+    assert result == [words]
 
 
 def test_zsh_completes_with_descriptions(tmp_path: Path) -> None:

@@ -41,9 +41,9 @@ def test_a_plain_function_call_gets_the_answer_of_a_socket(tmp_path: Path, asked
     async def story(scene: Scene) -> None:
         await call(scene.context, OWNER, "submit_job", **SUBMISSION)
         async with asking(scene, OWNER) as peer:
-            told = await peer.done(**asked)
+            answer = await peer.done(**asked)
         fields = {name: value for name, value in asked.items() if name != "verb"}
-        assert await call(scene.context, OWNER, asked["verb"], **fields) == told
+        assert await call(scene.context, OWNER, asked["verb"], **fields) == answer
 
     run(tmp_path, story)
 
@@ -56,8 +56,8 @@ def test_a_call_is_checked_and_written_to_the_audit_log(tmp_path: Path) -> None:
         await call(scene.context, ADMINISTRATOR, "cancel_job", job=job)
         with pytest.raises(NotAllowed, match="not-owner"):  # the answer to its owner would be that it is
             await call(scene.context, OTHER, "cancel_job", job=job)
-        told = [(entry["user"], entry["verb"], entry["outcome"]) for entry in entries(scene)]
-        assert told == [
+        found = [(entry["user"], entry["verb"], entry["outcome"]) for entry in entries(scene)]
+        assert found == [
             (OWNER.name, "submit_job", "done"),
             (OTHER.name, "cancel_job", "not-owner"),
             (ADMINISTRATOR.name, "cancel_job", "done"),
@@ -176,19 +176,19 @@ class Terminal:
     async def receive(self) -> None:
         return None
 
-    async def send(self, said: HeadFrame) -> None:
-        self.received.append(said)
+    async def send(self, expected: HeadFrame) -> None:
+        self.received.append(expected)
 
 
-def received(*said: bytes) -> ClientFrame | None:
+def received(*text: bytes) -> ClientFrame | None:
     """Return the last of the frames that a client has sent."""
 
     async def receive() -> ClientFrame | None:
         reader = asyncio.StreamReader()
-        reader.feed_data(b"".join(map(frame, said)))
+        reader.feed_data(b"".join(map(frame, text)))
         reader.feed_eof()
         stream = SocketStream(reader, None, LengthPrefixed(reader))
-        found = [await stream.receive() for _ in said]
+        found = [await stream.receive() for _ in text]
         assert await stream.receive() is None
         return found[-1]
 
@@ -203,7 +203,7 @@ def test_a_client_sends_input_its_end_and_the_size_of_its_window() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         b"", b"[]", b"7", b"{}", b'{"in": 7}', b'{"in": "not base64!"}', b'{"in": "bHM"}', b'{"end": false}',
         b'{"end": 1}', b'{"window": [1]}', b'{"window": ["a", 2]}', b'{"window": [1, 2, 3]}', b'{"x": true}',
@@ -211,9 +211,9 @@ def test_a_client_sends_input_its_end_and_the_size_of_its_window() -> None:
         b"[" * 100_000, b'{"in": "\xff"}',
     ],
 )  # fmt: skip
-def test_what_is_no_frame_is_refused(said: bytes) -> None:
+def test_what_is_no_frame_is_refused(text: bytes) -> None:
     with pytest.raises(BadRequest) as refused:
-        received(said)
+        received(text)
     assert refused.value.code == "said"
 
 

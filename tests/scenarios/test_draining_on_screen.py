@@ -31,8 +31,8 @@ def test_a_node_drains_while_a_job_has_something_of_it_and_is_drained_then(
 ) -> None:
     end = tmp_path / "end"
     runs = submitted_job("sh", "-c", SPELL.format(end=end), state=state)
-    said = done("node", "drain", node, "--reason", "new memory", state=state)
-    assert said.stdout == f"Node {node} is draining; running tasks continue.\n"
+    result = done("node", "drain", node, "--reason", "new memory", state=state)
+    assert result.stdout == f"Node {node} is draining; running tasks continue.\n"
     assert [each["state"] for each in listed(state)] == ["Draining"]
     assert node in done("node", "list", "/state:draining", state=state).stdout
     waits = submitted_job("/bin/true", state=state)
@@ -51,8 +51,8 @@ def test_a_node_drains_while_a_job_has_something_of_it_and_is_drained_then(
 
 
 def test_until_the_date_the_node_is_ready_for_what_is_over_by_then(state: Path, node: str) -> None:
-    said = done("node", "drain", node, "--at", "2099-01-31T18:00", state=state)
-    assert said.stdout == f"Node {node} will start only jobs that end by then.\n"
+    result = done("node", "drain", node, "--at", "2099-01-31T18:00", state=state)
+    assert result.stdout == f"Node {node} will start only jobs that end by then.\n"
     (shown,) = listed(state)
     assert (shown["state"], [drain["closes"] for drain in shown["drains"]]) == ("Ready", [4073565600.0])
     endless = submitted_job("/bin/true", state=state)
@@ -68,8 +68,8 @@ def test_a_date_that_is_no_date_or_over_and_no_node_at_all_are_refused(state: Pa
         (("--at", "soon"), 2, "'soon' is not a date and time"),
         (("--at", "2001-01-01"), 2, "the date of the drain is in the past"),
     ):
-        said = hn("node", "drain", node, *words, state=state)
-        assert (said.returncode, wrong in said.stderr) == (status, True), said.stderr
+        result = hn("node", "drain", node, *words, state=state)
+        assert (result.returncode, wrong in result.stderr) == (status, True), result.stderr
     assert hn("node", "drain", state=state).returncode == 2
     assert hn("node", "drain", "nobody", state=state).returncode == 1
     assert [each["state"] for each in listed(state)] == ["Ready"]
@@ -87,8 +87,8 @@ def test_what_runs_on_a_node_that_is_taken_offline_by_force_stops_and_runs_again
 ) -> None:
     end = tmp_path / "end"
     runs = submitted_job("/rerunnable", "sh", "-c", SPELL.format(end=end), state=state)
-    said = done("node", "offline", node, "/force", "/reason:it burns", state=state)
-    assert said.stdout in (
+    result = done("node", "offline", node, "/force", "/reason:it burns", state=state)
+    assert result.stdout in (
         f"Node {node} is draining; its tasks are being stopped.\n",
         f"Node {node} has been drained; nothing runs there.\n",
     )

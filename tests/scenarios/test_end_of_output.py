@@ -45,10 +45,10 @@ def test_a_file_that_is_not_there_has_no_lines(tmp_path: Path) -> None:
 
 
 def test_the_end_of_a_task_and_of_each_instance_is_printed(state: Path) -> None:
-    said = hn(
+    result = hn(
         "job", "submit", "--wait", "--quiet", "/parametric:1-2", "sh -c 'seq 5; echo end *'", state=state
     )
-    job = said.stdout.split()[0]
+    job = result.stdout.split()[0]
     assert hn("task", "output", f"{job}.1.1", "--tail", "2", state=state).stdout == "5\nend 1\n"
     assert hn("task", "output", job, "-n", "1", state=state).stdout == "end 1\nend 2\n"
     assert hn("task", "output", f"{job}.1.2", "-f", "-n", "1", state=state).stdout == "end 2\n"

@@ -84,13 +84,13 @@ def test_every_job_lives_a_whole_life_and_ends_finished() -> None:
     for workload in worlds(3, 60):
         replayed = EngineReplay(workload, pool(SIZE), "easy")
         starts = replayed.run()
-        told: dict[int, list[JobEvent]] = {}
+        found: dict[int, list[JobEvent]] = {}
         for _, event in replayed.journal.replay():
             if isinstance(event, JobEvent) and kind_of(event) == OF_JOB:
-                told.setdefault(event.job, []).append(event)
-        assert len(told) == 60
+                found.setdefault(event.job, []).append(event)
+        assert len(found) == 60
         for row, start in enumerate(starts):
-            _, submitted, _, ended = course = told[row + 1]
+            _, submitted, _, ended = course = found[row + 1]
             assert [type(each).__name__ for each in course] == [
                 "JobCreated", "JobSubmitted", "JobStarted", "JobEnded"
             ]  # fmt: skip
@@ -143,8 +143,8 @@ def test_a_policy_that_never_starts_a_job_is_refused_with_its_number() -> None:
 
 
 def test_progress_is_reported_while_jobs_come() -> None:
-    told: list[int] = []
+    messages: list[int] = []
     jobs = 2 * STEP + 1
     workload = Workload(range(jobs), range(jobs), [1] * jobs, [1] * jobs, [1] * jobs)
-    EngineReplay(workload, pool(1), "fcfs").run(progress=told.append)
-    assert told == [STEP, 2 * STEP]
+    EngineReplay(workload, pool(1), "fcfs").run(progress=messages.append)
+    assert messages == [STEP, 2 * STEP]

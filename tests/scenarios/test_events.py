@@ -30,13 +30,13 @@ def test_every_event_that_clients_are_told_of_makes_an_object() -> None:
     template = encode_template(JobTemplate(name="long"))
     for event, (kind, data_of) in EVENT_TYPES.items():
         for one in samples_of(event):
-            said = replace(one, template=template) if event is TemplateSet else one
-            told = msgspec.to_builtins(OBJECTS[event](7, said, lambda job: f"owner of {job}"))
-            assert told.items() >= msgspec.to_builtins(data_of(said)).items(), kind
-            assert (told["number"], told["type"], told["at"]) == (7, kind, said.at)
-            assert told.get("by", "") == getattr(said, "by", ""), kind
+            found = replace(one, template=template) if event is TemplateSet else one
+            answer = msgspec.to_builtins(OBJECTS[event](7, found, lambda job: f"owner of {job}"))
+            assert answer.items() >= msgspec.to_builtins(data_of(found)).items(), kind
+            assert (answer["number"], answer["type"], answer["at"]) == (7, kind, found.at)
+            assert answer.get("by", "") == getattr(found, "by", ""), kind
             if issubclass(event, JobEvent):
-                assert (told["job"], told["owner"]) == (said.job, f"owner of {said.job}"), kind
+                assert (answer["job"], answer["owner"]) == (found.job, f"owner of {found.job}"), kind
 
 
 async def submit(scene: Scene, command: str = "x") -> int:
@@ -56,8 +56,8 @@ def test_the_events_of_a_job_tell_its_life(tmp_path: Path) -> None:
         job = await submit(scene)
         await scene.end(job, exit_code=3)
         found = await page(scene, after=0, jobs=[job])
-        told = [(each["type"], each.get("state")) for each in found["events"]]
-        assert told == [
+        shown = [(each["type"], each.get("state")) for each in found["events"]]
+        assert shown == [
             ("job.created", "configuring"),
             ("job.submitted", "queued"),
             ("job.started", "running"),

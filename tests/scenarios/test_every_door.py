@@ -113,8 +113,8 @@ def test_requests_that_were_sent_at_once_are_answered_in_order_as_a_function_cal
         async with connect() as peer:
             for asked in QUESTIONS:
                 peer.send(**asked)
-            told = [await peer.receive() for _ in QUESTIONS]
-        for asked, answer in zip(QUESTIONS, told, strict=True):
+            reply = [await peer.receive() for _ in QUESTIONS]
+        for asked, answer in zip(QUESTIONS, reply, strict=True):
             if asked["verb"] != "whoami":  # says by which door
                 assert await call(scene.context, ME, **asked) == answer
 
@@ -168,13 +168,13 @@ def test_a_job_is_watched_to_its_end_and_the_connection_goes_on(tmp_path: Path, 
         async with connect() as peer:
             job = (await peer.done(verb="submit_job", **SUBMISSION))["job"]
             peer.send(verb="watch_jobs", job=[job])
-            while (told := await peer.receive())["jobs"][0]["state"] != "Finished":
+            while (answer := await peer.receive())["jobs"][0]["state"] != "Finished":
                 await scene.end(job)
-            assert told["ok"]
-            while "jobs" in told:  # asked for in the middle of the answers, or after the last
+            assert answer["ok"]
+            while "jobs" in answer:  # asked for in the middle of the answers, or after the last
                 peer.send(verb="ping")
-                told = await peer.receive()
-            assert told["cluster"] == "test"
+                answer = await peer.receive()
+            assert answer["cluster"] == "test"
 
     play(tmp_path, door, story)
 

@@ -61,15 +61,15 @@ def test_what_nobody_can_say_is_left_out(tmp_path: Path) -> None:
 
 def test_how_often_predictions_held_is_reported_by_predicted_wait(tmp_path: Path) -> None:
     with ScriptedHead(tmp_path, {"predictions": scores()}) as head:
-        said = hn("cluster", "view", "--predictions", "--days", "7", state=tmp_path)
-    assert said.stdout.splitlines()[:5] == [
+        result = hn("cluster", "view", "--predictions", "--days", "7", state=tmp_path)
+    assert result.stdout.splitlines()[:5] == [
         "Predicted Wait Jobs P50 Held Off By     P90 Held P50 To P90 Promise Held Promise Off By",
         "-------------- ---- -------- ---------- -------- ---------- ------------ --------------",
         "any time       40   49.5 %   1 h 30 min 90.0 %   2 h        100.0 %      1 d 1 h",
         "under 1 h      30   49.5 %   1 h 30 min 90.0 %   2 h        100.0 %      1 d 1 h",
         "1-6 h          10   49.5 %   1 h 30 min                     100.0 %      1 d 1 h",
     ]
-    assert "started in the last 7 days." in said.stdout
+    assert "started in the last 7 days." in result.stdout
     assert head.asked[0]["since"] > BEGIN
 
 
@@ -85,11 +85,11 @@ def test_each_policy_has_a_line_when_there_were_several(tmp_path: Path) -> None:
 def test_a_cluster_that_has_not_predicted_anything_says_so(tmp_path: Path) -> None:
     empty = scores(all=score(0), by_predicted_wait={}, by_policy={})
     with ScriptedHead(tmp_path, {"predictions": empty}):
-        said = hn("cluster", "view", "--predictions", state=tmp_path)
-    assert (said.returncode, said.stdout) == (0, "")
-    assert said.stderr.startswith("hn: no job that had to wait has started in the last 30 days; ")
+        result = hn("cluster", "view", "--predictions", state=tmp_path)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert result.stderr.startswith("hn: no job that had to wait has started in the last 30 days; ")
 
 
 def test_days_without_predictions_are_refused(tmp_path: Path) -> None:
-    said = hn("cluster", "view", "--days", "3", state=tmp_path)
-    assert (said.returncode, "give --predictions too" in said.stderr) == (2, True)
+    result = hn("cluster", "view", "--days", "3", state=tmp_path)
+    assert (result.returncode, "give --predictions too" in result.stderr) == (2, True)

@@ -33,13 +33,13 @@ async def submitted(peer: Peer, processors: str, command: str = "x", **terms: st
 
 
 async def explained(peer: Peer, job: int) -> dict[str, Any]:
-    told = await peer.done(verb="explain_job", job=job)
-    assert set(told) == KEYS | {"ok"}
-    return told
+    answer = await peer.done(verb="explain_job", job=job)
+    assert set(answer) == KEYS | {"ok"}
+    return answer
 
 
-def changed_texts(told: dict[str, Any]) -> list[str]:
-    return [change["text"] for change in told["changes"]]
+def changed_texts(answer: dict[str, Any]) -> list[str]:
+    return [change["text"] for change in answer["changes"]]
 
 
 def journal_of(scene: Scene) -> tuple[Any, ...]:
@@ -57,13 +57,13 @@ def test_a_waiting_job_is_told_who_is_ahead_what_is_reserved_and_what_would_let_
             await submitted(peer, "1", runtime="30")
             large = await submitted(peer, "2", runtime="10", jobname="large")
             mine = await submitted(peer, "1", runtime="60")
-            told = await explained(peer, mine)
-            assert (told["ahead"], [ahead["job"] for ahead in told["jobs_ahead"]]) == (1, [large])
-            behind = told["blocked_by"]
+            answer = await explained(peer, mine)
+            assert (answer["ahead"], [ahead["job"] for ahead in answer["jobs_ahead"]]) == (1, [large])
+            behind = answer["blocked_by"]
             assert (behind["job"], behind["name"], behind["at"]) == (large, "large", NOW + 1800)
             assert behind["nodes"] == [{"node": "n1", "processors": 2}]
-            assert {reason["kind"] for reason in told["reasons"]} == {"priority", "reservation"}
-            first = told["changes"][0]
+            assert {reason["kind"] for reason in answer["reasons"]} == {"priority", "reservation"}
+            first = answer["changes"][0]
             assert first["text"] == "with a run time limit of at most 30m instead of 1h"
             assert (first["now"], first["at"]) == (True, NOW)
             assert first["command"] == f"hn job modify {mine} /runtime:30m"
@@ -93,8 +93,8 @@ def test_changes_are_tried_in_the_order_that_the_policy_gives_to_the_changed_job
             await submitted(peer, "1", runtime="30")
             await submitted(peer, "2", runtime="10", priority="Normal+1")
             mine = await submitted(peer, "1", runtime="60")
-            told = await explained(peer, mine)
-            options = [change["options"] for change in told["changes"] if "priority" in change["options"]]
+            answer = await explained(peer, mine)
+            options = [change["options"] for change in answer["changes"] if "priority" in change["options"]]
             assert options == [{"priority": "Normal+1"}]  # then it is the smaller of two equals
             await peer.done(verb="modify_job", job=mine, terms=options[0])
             assert (await peer.done(verb="job", job=mine))["job"]["state"] == "Running"
@@ -127,13 +127,13 @@ def test_every_command_that_is_told_lets_the_job_start(tmp_path: Path) -> None:
                     assert made["code"] == "never-fits"
                     await scene.end(filler)
                     continue
-                told = await explained(peer, made["job"])
-                assert told["changes"], (size, terms, told)
-                for change in told["changes"]:
+                answer = await explained(peer, made["job"])
+                assert answer["changes"], (size, terms, answer)
+                for change in answer["changes"]:
                     if change["now"] and change["command"]:
                         await peer.done(verb="modify_job", job=made["job"], terms=change["options"])
                         break
-                assert (await peer.done(verb="job", job=made["job"]))["job"]["state"] == "Running", told
+                assert (await peer.done(verb="job", job=made["job"]))["job"]["state"] == "Running", answer
                 await scene.end(made["job"])
                 await scene.end(filler)
 
@@ -145,8 +145,8 @@ def test_a_size_that_tasks_ask_for_themselves_is_reported_as_another_submission(
         async with scene.peer() as peer:
             await submitted(peer, "1")
             waiting = await submitted(peer, "2")
-            told = await explained(peer, waiting)
-            (change,) = told["changes"]
+            answer = await explained(peer, waiting)
+            (change,) = answer["changes"]
             assert change["text"] == "with 1 processor instead of 2, submitted again"
             assert (change["command"], change["options"]) == ("", {"numprocessors": "1"})
 
@@ -159,19 +159,19 @@ def test_a_job_that_is_held_or_waits_for_parents_is_told_that_first_and_what_it_
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             held = await submitted(peer, "1", holduntil="30")
-            told = await explained(peer, held)
-            assert [reason["kind"] for reason in told["reasons"]] == ["hold"]
-            assert (told["planned_start"], told["would_start"]) == (NOW + 1800, [])
-            (lift,) = told["changes"]
+            answer = await explained(peer, held)
+            assert [reason["kind"] for reason in answer["reasons"]] == ["hold"]
+            assert (answer["planned_start"], answer["would_start"]) == (NOW + 1800, [])
+            (lift,) = answer["changes"]
             assert (lift["text"], lift["command"]) == (
                 "without the hold",
                 f"hn job modify {held} /holduntil:",
             )
             await submitted(peer, "2")
             child = await submitted(peer, "1", parentjobids=str(held))
-            told = await explained(peer, child)
-            assert [r["kind"] for r in told["reasons"]] == ["dependency", "processors", "node"]
-            assert (told["changes"], told["searched"], told["planned_start"]) == ([], False, None)
+            answer = await explained(peer, child)
+            assert [r["kind"] for r in answer["reasons"]] == ["dependency", "processors", "node"]
+            assert (answer["changes"], answer["searched"], answer["planned_start"]) == ([], False, None)
 
     run(tmp_path, story)
 
@@ -187,9 +187,9 @@ def test_jobs_in_every_other_state_have_an_answer(tmp_path: Path) -> None:
             assert (await explained(peer, no_command))["refused"]["code"] == "no-command"
             running = await submitted(peer, "2")
             assert (await explained(peer, running))["state"] == "Running"
-            told = await explained(peer, draft)
-            assert told["would_start"] == []
-            assert told["reasons"]
+            answer = await explained(peer, draft)
+            assert answer["would_start"] == []
+            assert answer["reasons"]
             await scene.end(running)
             over = await explained(peer, running)
             assert (over["state"], over["reasons"], over["changes"]) == ("Finished", [], [])
@@ -202,9 +202,9 @@ def test_a_dry_run_says_where_the_job_would_start_and_leaves_no_trace(tmp_path: 
         async with scene.peer() as peer:
             before = journal_of(scene)
             answer = await peer.done(verb="check_job", tasks=[{"command": "x"}], terms={"jobname": "try"})
-            told = answer["explanation"]
-            assert set(told) == KEYS
-            assert told["would_start"] == [{"node": "n1", "processors": 1}]
+            reply = answer["explanation"]
+            assert set(reply) == KEYS
+            assert reply["would_start"] == [{"node": "n1", "processors": 1}]
             assert (answer["job"]["id"], answer["job"]["name"], answer["job"]["state"]) == (
                 None, "try", "Configuring",
             )  # fmt: skip
@@ -222,9 +222,9 @@ def test_a_dry_run_of_a_job_that_would_wait_is_explained_like_one_that_waits(tmp
             before = journal_of(scene)
             task = {"command": "x", "numprocessors": "2"}
             terms = {"numprocessors": "2"}
-            told = (await peer.done(verb="check_job", tasks=[task], terms=terms))["explanation"]
-            assert (told["planned_start"], told["expected"]["promise"]) == (NOW + 1800, NOW + 1800)
-            (change,) = told["changes"]
+            answer = (await peer.done(verb="check_job", tasks=[task], terms=terms))["explanation"]
+            assert (answer["planned_start"], answer["expected"]["promise"]) == (NOW + 1800, NOW + 1800)
+            (change,) = answer["changes"]
             assert (change["text"], change["options"]) == (
                 "with 1 processor instead of 2", {"numprocessors": "1"},
             )  # fmt: skip
@@ -245,8 +245,8 @@ def test_a_job_behind_others_that_is_not_submitted_yet_is_told_when_it_would_sta
         async with scene.peer() as peer:
             for _ in range(3):
                 await submitted(peer, "2", runtime="30")
-            told = (await peer.done(verb="check_job", tasks=[{"command": "x"}]))["explanation"]
-            assert (told["ahead"], told["expected"]["promise"]) == (2, NOW + 3 * 1800)
+            answer = (await peer.done(verb="check_job", tasks=[{"command": "x"}]))["explanation"]
+            assert (answer["ahead"], answer["expected"]["promise"]) == (2, NOW + 3 * 1800)
 
     run(tmp_path, story)
 
@@ -308,8 +308,8 @@ def test_a_busy_node_names_the_jobs_that_hold_it_and_when_they_end(tmp_path: Pat
                 {"job": first, "processors": 1, "until": NOW + 1800, "owner": me},
                 {"job": second, "processors": 1, "until": None, "owner": me},
             ]
-            told = await peer.done(verb="explain_job", job=mine)
-            shown = explanation_page(told, (await peer.done(verb="job", job=mine))["job"], now=NOW)
+            answer = await peer.done(verb="explain_job", job=mine)
+            shown = explanation_page(answer, (await peer.done(verb="job", job=mine))["job"], now=NOW)
             row = " ".join(shown[shown.index("Node by node") :].split())
             assert (
                 f"n1 has all 2 processors in use: job {first} of {me} holds 1 and ends in 30 min "

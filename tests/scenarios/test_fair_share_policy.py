@@ -245,7 +245,7 @@ def fails(_view: View) -> dict[JobId, SortKey]:
 
 
 @pytest.mark.parametrize(
-    ("order", "told"),
+    ("order", "text"),
     [
         (no_keys, "BadOrder: its order has no key for job 2"),
         (mixed_keys, "the key 1.0; it must be a tuple of numbers, as other jobs have"),
@@ -254,12 +254,12 @@ def fails(_view: View) -> dict[JobId, SortKey]:
     ],
 )
 def test_the_default_policy_plans_when_an_order_fails_and_the_failure_is_reported(
-    order: Callable[[View], Mapping[JobId, SortKey]], told: str
+    order: Callable[[View], Mapping[JobId, SortKey]], text: str
 ) -> None:
     cluster = Cluster(1, OrderedPolicy(order, POLICIES["fcfs"]))
     first = cluster.submit(ANN)
     second, third = cluster.submit(ANN), cluster.submit(BOB)
-    assert told in cluster.registry.trouble("tried")
+    assert text in cluster.registry.trouble("tried")
     cluster.minute()
     assert first not in cluster.engine.cluster.jobs
     assert (cluster.state(second), cluster.state(third)) == (JobState.RUNNING, JobState.QUEUED)

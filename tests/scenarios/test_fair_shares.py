@@ -299,13 +299,13 @@ def test_who_watches_a_job_of_many_tasks_costs_no_more_than_who_watches_a_small_
         async with scene.peer() as peer, scene.peer() as other:
             tasks = [{"command": f"true {number}"} for number in range(500)]
             job = (await other.done(verb="submit_job", tasks=tasks, terms={"numprocessors": "1-2"}))["job"]
-            told = [await peer.done(verb="watch_jobs", job=[job])]
+            answer = [await peer.done(verb="watch_jobs", job=[job])]
             await scene.end(job, exit_code=0)
             found = next(scene.context.lookups.newest(None, set(), None, 1))
             assert scene.context.briefs.weight(found) == 0  # its description is read already
-            told.append(await peer.receive())
-            assert [each["jobs"][0]["tasks"]["finished"] > 0 for each in told] == [False, True]
-            assert max(len(json.dumps(each)) for each in told) < 2000
+            answer.append(await peer.receive())
+            assert [each["jobs"][0]["tasks"]["finished"] > 0 for each in answer] == [False, True]
+            assert max(len(json.dumps(each)) for each in answer) < 2000
 
     run(tmp_path, story)
 

@@ -73,13 +73,13 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-def as_on_the_page(said: str, home: Path) -> str:
+def as_on_the_page(text: str, home: Path) -> str:
     """Return what was said as the user of the page would have read it."""
-    said = said.replace(str(home), "/home/ada")
-    said = re.sub(rf"\b{re.escape(user_name(os.geteuid()))}\b is queued", "ada is queued", said)
+    text = text.replace(str(home), "/home/ada")
+    text = re.sub(rf"\b{re.escape(user_name(os.geteuid()))}\b is queued", "ada is queued", text)
     for name in (socket.gethostname(), socket.gethostname().split(".")[0]):
-        said = re.sub(rf"\b{re.escape(name)}\b", "vm", said)
-    return said
+        text = re.sub(rf"\b{re.escape(name)}\b", "vm", text)
+    return text
 
 
 def type_in(command: str, home: Path) -> subprocess.CompletedProcess[str]:

@@ -36,9 +36,9 @@ def in_terminal(words: str, home: Path) -> tuple[int, str]:
         stderr=theirs,
     )
     os.close(theirs)
-    said = b"".join(iter(lambda: read(ours), b""))
+    found = b"".join(iter(lambda: read(ours), b""))
     os.close(ours)
-    return process.wait(timeout=TIMEOUT), said.decode().replace("\r\n", "\n")
+    return process.wait(timeout=TIMEOUT), found.decode().replace("\r\n", "\n")
 
 
 def read(terminal: int) -> bytes:
@@ -67,11 +67,11 @@ def test_every_command_of_the_page_prints_what_the_page_shows(cluster: Path) -> 
         waits = "--wait" in command or "job wait" in command  # a terminal shows bars meanwhile
         if waits:
             done = type_in(command, cluster)
-            status, said = done.returncode, done.stdout
+            status, found = done.returncode, done.stdout
         else:
-            status, said = in_terminal(command, cluster)
-        assert status == 0, f"{command}: {said}"
-        seen = as_on_the_page(ZOE.sub("", said), cluster)
+            status, found = in_terminal(command, cluster)
+        assert status == 0, f"{command}: {found}"
+        seen = as_on_the_page(ZOE.sub("", found), cluster)
         assert plain(seen) == plain(shown), command
         if not waits and "hn up" not in command:
             assert max(map(len, seen.splitlines())) <= 80, seen

@@ -18,12 +18,12 @@ TEMPLATE = 'name = "Training"\n[processors_per_gpu]\ndefault = 4\n[maximum_gpus]
 def on_a_gpu_node(tmp_path: Path, story: Callable[[Peer], Awaitable[None]]) -> None:
     """Run a story on a cluster with a node of two GPUs beside one without any."""
 
-    async def told(scene: Scene) -> None:
+    async def reported(scene: Scene) -> None:
         await scene.batcher.ask(c.RegisterNode(facts=GPU_NODE, approved=True))
         async with scene.peer() as peer:
             await story(peer)
 
-    run(tmp_path, told)
+    run(tmp_path, reported)
 
 
 async def submit(peer: Peer, gpus: int, **terms: str) -> int:
@@ -39,11 +39,11 @@ async def shown(peer: Peer, job: int) -> dict[str, Any]:
 
 def test_a_job_on_gpus_runs_where_they_are_and_is_shown_with_them(tmp_path: Path) -> None:
     async def story(peer: Peer) -> None:
-        told = await shown(peer, await submit(peer, 2, corespergpu="3"))
-        assert (told["state"], told["unit"], told["allocated"]) == ("Running", "gpu", 6)
-        assert [held["node"] for held in told["allocation"]] == ["g1"]
-        assert row(told)["Resource Request"] == "2 GPUs"
-        assert view(told, detailed=True)["Processors Per GPU"] == "3"
+        answer = await shown(peer, await submit(peer, 2, corespergpu="3"))
+        assert (answer["state"], answer["unit"], answer["allocated"]) == ("Running", "gpu", 6)
+        assert [held["node"] for held in answer["allocation"]] == ["g1"]
+        assert row(answer)["Resource Request"] == "2 GPUs"
+        assert view(answer, detailed=True)["Processors Per GPU"] == "3"
         one = await shown(peer, await submit(peer, 1))
         assert (one["state"], row(one)["Resource Request"]) == ("Queued", "1 GPU")
 
@@ -57,11 +57,11 @@ def test_fewer_gpus_or_fewer_processors_for_each_are_proposed_and_the_command_st
         plain = {"numprocessors": "5", "requestednodes": "g1"}
         await peer.done(verb="submit_job", tasks=[{"command": "x", "numprocessors": "5"}], terms=plain)
         job = await submit(peer, 2, corespergpu="2")
-        told = await peer.done(verb="explain_job", job=job)
-        (change,) = [change for change in told["changes"] if "corespergpu" in change["options"]]
+        answer = await peer.done(verb="explain_job", job=job)
+        (change,) = [change for change in answer["changes"] if "corespergpu" in change["options"]]
         assert change["text"] == "with 1 processor for each GPU instead of 2"
         assert change["command"] == f"hn job modify {job} /corespergpu:1"
-        text = explanation_page(told, await shown(peer, job), now=1_000_000.0).replace("\n", " ")
+        text = explanation_page(answer, await shown(peer, job), now=1_000_000.0).replace("\n", " ")
         assert "2 GPUs" in text
         await peer.done(verb="modify_job", job=job, terms=change["options"])
         assert (await shown(peer, job))["state"] == "Running"
@@ -95,8 +95,8 @@ def test_processors_of_a_gpu_are_refused_without_gpus_and_changed_as_long_as_the
         await submit(peer, 2)
         waits = await submit(peer, 1)
         await peer.done(verb="modify_job", job=waits, terms={"numgpus": "1-2", "corespergpu": "4"})
-        told = await shown(peer, waits)
-        assert (told["minimum"], told["maximum"], told["spec"]["processors_per_gpu"]) == (1, 2, 4)
+        answer = await shown(peer, waits)
+        assert (answer["minimum"], answer["maximum"], answer["spec"]["processors_per_gpu"]) == (1, 2, 4)
         refused = await peer.ask(verb="modify_job", job=waits, terms={"numnodes": "1"})
         assert refused["code"] == "processors-per-gpu"
         assert (await shown(peer, waits))["unit"] == "gpu"
@@ -113,9 +113,9 @@ def test_a_changed_batch_script_shows_its_program_what_it_asks_for_now(tmp_path:
         terms = {"numgpus": "2", "corespergpu": "4", "jobname": "two"}
         await peer.done(verb="modify_job", job=waits, terms=terms)
         (task,) = (await shown(peer, waits))["spec"]["tasks"]
-        told = {name: task["environment"][f"SLURM_{name}"] for name in ("NTASKS", "GPUS", "CPUS_PER_GPU")}
+        found = {name: task["environment"][f"SLURM_{name}"] for name in ("NTASKS", "GPUS", "CPUS_PER_GPU")}
         assert (task["minimum"], task["environment"]["SLURM_JOB_NAME"]) == (2, "two")
-        assert told == {"NTASKS": "2", "GPUS": "2", "CPUS_PER_GPU": "4"}
+        assert found == {"NTASKS": "2", "GPUS": "2", "CPUS_PER_GPU": "4"}
 
     on_a_gpu_node(tmp_path, story)
 
@@ -124,8 +124,8 @@ def test_rules_of_a_template_for_gpus_hold_for_jobs_that_count_them(tmp_path: Pa
     async def story(peer: Peer) -> None:
         await peer.done(verb="set_template", text=TEMPLATE)
         named = {"jobtemplate": "Training"}
-        told = await shown(peer, await submit(peer, 1, **named))
-        assert (told["spec"]["processors_per_gpu"], told["allocated"]) == (4, 4)
+        answer = await shown(peer, await submit(peer, 1, **named))
+        assert (answer["spec"]["processors_per_gpu"], answer["allocated"]) == (4, 4)
         terms = named | {"numgpus": "2"}
         refused = await peer.ask(verb="submit_job", tasks=[{"command": "x"}], terms=terms)
         assert "maximum of GPUs is 2, at most 1 is allowed" in refused["what"]

@@ -30,8 +30,8 @@ def environment(tmp_path: Path, **more: str) -> dict[str, str]:
     """Return an environment with the commands installed, in which no other head is found."""
     programs = tmp_path / "bin"
     words = [HN, "compat", "install", "--only", "hpcpack", programs]
-    said = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ))
-    assert said.stdout.count(" is a link to ") == 5
+    result = subprocess.run(words, capture_output=True, text=True, check=True, env=dict(os.environ))
+    assert result.stdout.count(" is a link to ") == 5
     plain = {name: value for name, value in os.environ.items() if not name.startswith(("HEADNODE", "CCP_"))}
     return plain | {"PATH": f"{programs}:{os.environ['PATH']}"} | more
 
@@ -42,7 +42,7 @@ def test_the_script_of_the_page_prints_what_the_page_says(state: Path, tmp_path:
     folder = tmp_path / "work"
     folder.mkdir()
     around = environment(tmp_path, CCP_SCHEDULER=str(state))
-    said = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", script],
         cwd=folder,
         env=around,
@@ -52,9 +52,9 @@ def test_the_script_of_the_page_prints_what_the_page_says(state: Path, tmp_path:
         timeout=TIMEOUT,
         check=False,
     )
-    found = said.stdout.replace(str(folder), "/work/demo").replace(os.uname().nodename, "node01")
+    found = result.stdout.replace(str(folder), "/work/demo").replace(os.uname().nodename, "node01")
     assert plain(found) == plain(printed), found
-    assert said.returncode == 0
+    assert result.returncode == 0
     assert hn("cluster", "envs", "--json", state=state).stdout == "{}\n"
 
 
@@ -64,10 +64,10 @@ def test_a_parameter_chooses_whose_sentence_reports_a_new_job(
 ) -> None:
     assert hn("cluster", "params", f"CommandSentences={parameter}", state=state).returncode == 0
     around = environment(tmp_path)
-    said = subprocess.run(
+    result = subprocess.run(
         ["job", "new", f"/scheduler:{state}"], env=around, capture_output=True, text=True, check=False
     )
-    assert re.fullmatch(rf"{sentence}, ID: \d+\n", said.stdout), said.stderr
+    assert re.fullmatch(rf"{sentence}, ID: \d+\n", result.stdout), result.stderr
     assert hn("job", "new", state=state).stdout.startswith("Job queued, ID: ")
 
 
@@ -121,16 +121,16 @@ def test_a_task_file_variables_of_the_cluster_and_the_past_of_a_node(state: Path
 def test_a_path_of_windows_is_told_when_a_task_is_typed(state: Path, tmp_path: Path) -> None:
     around = environment(tmp_path, CCP_SCHEDULER=str(state))
     words = ["job", "submit", r"/stdout:\\srv\out\x.txt", "/holduntil:60", "true"]
-    said = subprocess.run(words, env=around, capture_output=True, text=True, check=False)
-    assert said.stdout.startswith("Job has been submitted. ID: ")
-    assert r"standard output '\\srv\out\x.txt' is a path of Windows" in said.stderr
-    job = re.findall(r"\d+", said.stdout)[0]
+    result = subprocess.run(words, env=around, capture_output=True, text=True, check=False)
+    assert result.stdout.startswith("Job has been submitted. ID: ")
+    assert r"standard output '\\srv\out\x.txt' is a path of Windows" in result.stderr
+    job = re.findall(r"\d+", result.stdout)[0]
     assert hn("job", "cancel", job, state=state).returncode == 0
 
 
 def test_finishing_a_task_that_has_not_started_cancels_it(state: Path) -> None:
     job = hn("job", "submit", "--quiet", "--holduntil", "60", "true", state=state).stdout.strip()
-    said = hn("task", "finish", f"{job}.1", state=state).stdout
-    assert said == f"Task {job}.1 had not started, and has been canceled.\n"
+    result = hn("task", "finish", f"{job}.1", state=state).stdout
+    assert result == f"Task {job}.1 had not started, and has been canceled.\n"
     assert "Canceled" in hn("task", "view", f"{job}.1", state=state).stdout
     assert hn("job", "cancel", job, state=state).returncode in (0, 1)

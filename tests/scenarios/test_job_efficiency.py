@@ -188,8 +188,8 @@ def test_the_use_of_gpus_is_not_measured_and_their_number_stays(tmp_path: Path) 
             found = await efficiency(peer, job)
             assert (found["processors"], found["gpus"], found["task_processors"]) == (4, 2, 4)
             assert found["suggestion"]["processors"] is None
-        said = await asyncio.to_thread(hn, "job", "efficiency", str(job), state=tmp_path)
-        assert "GPUs                    : 2 held; their use is not measured\n" in said.stdout
+        result = await asyncio.to_thread(hn, "job", "efficiency", str(job), state=tmp_path)
+        assert "GPUs                    : 2 held; their use is not measured\n" in result.stdout
 
     run(tmp_path, story)
 
@@ -260,14 +260,14 @@ def test_the_worst_waste_is_first_and_users_have_their_sums(tmp_path: Path) -> N
                 scene.clock.advance(10 * MINUTES)
                 await end(scene, job, used(seconds))
             await _unmeasured(scene, peer)
-        said = await asyncio.to_thread(
+        result = await asyncio.to_thread(
             hn, "job", "efficiency", "--since", "1970-01-01", "--user", "*", "--quiet", state=tmp_path
         )
-        assert said.stdout.split() == ["2", "3", "1", "4"], said.stderr
-        said = await asyncio.to_thread(
+        assert result.stdout.split() == ["2", "3", "1", "4"], result.stderr
+        result = await asyncio.to_thread(
             hn, "job", "eff", "--since", "1970-01-01", "--limit", "1", "--project", "heat", state=tmp_path
         )
-        assert "1 matching job, 2 more with a larger --limit" in said.stdout
+        assert "1 matching job, 2 more with a larger --limit" in result.stdout
 
     run(tmp_path, story)
 
@@ -284,10 +284,10 @@ def test_a_page_ends_where_much_would_have_to_be_read(tmp_path: Path) -> None:
             assert ([job["id"] for job in answer["jobs"]], answer["more"]) == ([3], 3)
             answer = await peer.done(verb="job_efficiency", before=answer["more"])
             assert ([job["id"] for job in answer["jobs"]], answer["more"]) == ([2], 2)
-        said = await asyncio.to_thread(
+        result = await asyncio.to_thread(
             hn, "job", "eff", "-q", "--state", "*", "--since", "1970-01-01", state=tmp_path
         )
-        assert said.stdout.split() == ["3", "2", "1"]
+        assert result.stdout.split() == ["3", "2", "1"]
 
     run(tmp_path, story)
 
@@ -351,11 +351,11 @@ def test_the_table_fits_its_terminal_and_has_a_dash_for_what_was_not_measured(
 
 def test_one_job_has_its_shares_in_words_and_the_options_for_the_next(tmp_path: Path) -> None:
     with ScriptedHead(tmp_path, {"job_efficiency": {"jobs": [listed(1, "ann")], "more": None}}):
-        said = hn("job", "efficiency", "1", state=tmp_path).stdout
-    assert "Processors              : 50%: 10 min of 20 min processor time on 2 processors\n" in said
-    assert "90 MB at most in one task, 600 MB requested (300 MB for each of 2 processors)" in said
-    assert "Run Time                : 17%: 10 min of 1 h\n" in said
-    assert "Next Time               : -n 1 -t 15m --estimatedprocessmemory 135 (1.5 times what" in said
+        result = hn("job", "efficiency", "1", state=tmp_path).stdout
+    assert "Processors              : 50%: 10 min of 20 min processor time on 2 processors\n" in result
+    assert "90 MB at most in one task, 600 MB requested (300 MB for each of 2 processors)" in result
+    assert "Run Time                : 17%: 10 min of 1 h\n" in result
+    assert "Next Time               : -n 1 -t 15m --estimatedprocessmemory 135 (1.5 times what" in result
 
 
 def test_memory_that_was_requested_on_each_node_is_compared_with_the_peak(tmp_path: Path) -> None:
@@ -370,6 +370,6 @@ def test_memory_that_was_requested_on_each_node_is_compared_with_the_peak(tmp_pa
 
 
 def test_ids_and_a_period_are_not_taken_together(tmp_path: Path) -> None:
-    said = hn("job", "efficiency", "1", "--since", "7d", state=tmp_path)
-    assert said.returncode == 2
-    assert "option 'since' is about lists" in said.stderr
+    result = hn("job", "efficiency", "1", "--since", "7d", state=tmp_path)
+    assert result.returncode == 2
+    assert "option 'since' is about lists" in result.stderr

@@ -28,7 +28,9 @@ def submitted(state: Path, request: pytest.FixtureRequest) -> Iterator[dict[str,
 
 
 def of_test(state: Path, name: str) -> dict[str, str]:
-    return {job.rpartition("-")[2]: said for job, said in states(state).items() if job.startswith(f"{name}-")}
+    return {
+        job.rpartition("-")[2]: found for job, found in states(state).items() if job.startswith(f"{name}-")
+    }
 
 
 def test_cancel_takes_all_jobs_of_a_name_in_a_state(
@@ -75,7 +77,7 @@ def test_a_command_for_no_job_says_so_and_succeeds(state: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "text"),
     [
         (("cancel", "12", "--me"), "both ids and option 'me' were given"),
         (("cancel", "--group", "g", "--me"), "both a group and option 'me' were given"),
@@ -87,8 +89,8 @@ def test_a_command_for_no_job_says_so_and_succeeds(state: Path) -> None:
     ],
 )
 def test_contradictions_are_refused_before_anything_is_done(
-    state: Path, words: tuple[str, ...], told: str
+    state: Path, words: tuple[str, ...], text: str
 ) -> None:
     done = hn("job", *words, state=state)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert text in done.stderr

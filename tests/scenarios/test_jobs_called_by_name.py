@@ -23,9 +23,9 @@ def ids(text: str) -> list[int]:
 
 def submit(state: Path, tmp_path: Path, name: str, identifier: str, *options: str) -> int:
     text = f"<Job><Id>{identifier}</Id><Name>{name}</Name><Executable>/bin/true</Executable></Job>"
-    said = hn("job", "submit", *options, job_file(tmp_path, text), state=state)
-    assert said.returncode == 0, said.stderr
-    (job,) = ids(said.stdout)
+    result = hn("job", "submit", *options, job_file(tmp_path, text), state=state)
+    assert result.returncode == 0, result.stderr
+    (job,) = ids(result.stdout)
     return job
 
 
@@ -40,8 +40,8 @@ def test_a_job_waits_for_the_newest_job_of_its_owner_that_is_called_so(
     name, identifier = (called, "1") if "Name" in attributes else ("any", called)
     submit(state, tmp_path, name, identifier, "--wait")
     newest = submit(state, tmp_path, name, identifier, "/holds:later")
-    said = hn("job", "submit", job_file(tmp_path, SOLVE.format(attributes, called)), state=state)
-    (child,) = ids(said.stdout)
+    result = hn("job", "submit", job_file(tmp_path, SOLVE.format(attributes, called)), state=state)
+    (child,) = ids(result.stdout)
     shown = json.loads(hn("job", "view", str(child), "--json", state=state).stdout)
     assert [one["job"] for one in shown["dependencies"]] == [newest]
     assert shown["state"] == "Queued"
@@ -51,8 +51,8 @@ def test_a_job_that_has_ended_counts_when_it_is_the_newest(state: Path, tmp_path
     called = f"over {tmp_path.name}"
     parent = submit(state, tmp_path, called, "1", "--wait")
     text = SOLVE.format("designator='JobName'", called)
-    said = hn("job", "submit", "--wait", job_file(tmp_path, text), state=state)
-    (child,) = ids(said.stdout)
+    result = hn("job", "submit", "--wait", job_file(tmp_path, text), state=state)
+    (child,) = ids(result.stdout)
     shown = json.loads(hn("job", "view", str(child), "--json", state=state).stdout)
     assert ([one["job"] for one in shown["dependencies"]], shown["state"]) == ([parent], "Finished")
 
@@ -64,9 +64,9 @@ def test_a_job_that_waits_for_nobody_is_refused_under_every_policy(
     state: Path, tmp_path: Path, attributes: str, verb: tuple[str, ...], policy: str
 ) -> None:
     text = SOLVE.format(attributes, "nobody").replace("<Job>", f"<Job awarenessPolicy='{policy}'>")
-    said = hn("job", *verb, job_file(tmp_path, text), state=state)
-    assert said.returncode != 0
-    assert "'nobody'" in said.stderr
+    result = hn("job", *verb, job_file(tmp_path, text), state=state)
+    assert result.returncode != 0
+    assert "'nobody'" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -77,12 +77,12 @@ def test_what_the_cluster_lacks_is_refused_by_a_file_that_says_reject(
     state: Path, tmp_path: Path, asked: str, policy: str, code: int
 ) -> None:
     text = f"<Job awarenessPolicy='{policy}'><Id>1</Id><Executable>/bin/true</Executable>{asked}</Job>"
-    said = hn("job", "submit", "--dry-run", job_file(tmp_path, text), state=state)
-    assert (said.returncode != 0) is (code != 0)
-    assert "nightly" in said.stderr or "none" in said.stderr
+    result = hn("job", "submit", "--dry-run", job_file(tmp_path, text), state=state)
+    assert (result.returncode != 0) is (code != 0)
+    assert "nightly" in result.stderr or "none" in result.stderr
 
 
 def test_check_prints_what_lenient_reading_has_mended(state: Path, tmp_path: Path) -> None:
     text = "<Job><Executable>/bin/true</Executable><Processors Units='a'>1<Processors></Job>"
-    said = hn("check", "--lenient", job_file(tmp_path, text), state=state)
-    assert "repaired" in said.stdout + said.stderr
+    result = hn("check", "--lenient", job_file(tmp_path, text), state=state)
+    assert "repaired" in result.stdout + result.stderr

@@ -29,9 +29,9 @@ def test_there_is_an_example_in_every_language_and_nothing_of_it_is_lost() -> No
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_the_example_runs_and_prints_what_the_others_do(state: Path, tmp_path: Path, path: Path) -> None:
     reading = read(path.read_bytes())
-    said = hn("job", "submit", "--quiet", str(path), state=state, cwd=tmp_path)
-    ids = said.stdout.split()
-    assert len(ids) == len(reading.jobs), said.stderr
+    result = hn("job", "submit", "--quiet", str(path), state=state, cwd=tmp_path)
+    ids = result.stdout.split()
+    assert len(ids) == len(reading.jobs), result.stderr
     printed = []
     for number, spec in zip(ids, reading.jobs, strict=True):
         assert hn("job", "wait", number, state=state).returncode == 0

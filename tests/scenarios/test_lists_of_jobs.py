@@ -91,10 +91,10 @@ def test_who_watches_a_queued_job_hears_again_why_and_until_when_it_waits(
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             await made(peer, "a", "b", "c")
-            told = [await peer.ask(verb="watch_jobs", job=3)]
-            told += [await peer.receive() for _ in range(2)]
-            assert [job["id"] for answer in told for job in answer["jobs"]] == [3, 3, 3]
-            assert all("expected" in job and job["pending_reason"] for job in told[-1]["jobs"])
+            reply = [await peer.ask(verb="watch_jobs", job=3)]
+            reply += [await peer.receive() for _ in range(2)]
+            assert [job["id"] for answer in reply for job in answer["jobs"]] == [3, 3, 3]
+            assert all("expected" in job and job["pending_reason"] for job in reply[-1]["jobs"])
 
     run(tmp_path, story)
 
@@ -107,8 +107,8 @@ def test_more_jobs_than_a_page_holds_are_fetched_page_by_page(tmp_path: Path) ->
         return {"jobs": page, "more": last if last > 1 else None, "total": 2500}
 
     with ScriptedHead(tmp_path, {"jobs": jobs}) as head:
-        said = hn("job", "list", "--all", "--limit", "2200", "--quiet", state=tmp_path)
-    assert [int(number) for number in said.stdout.split()] == list(range(2500, 300, -1))
+        result = hn("job", "list", "--all", "--limit", "2200", "--quiet", state=tmp_path)
+    assert [int(number) for number in result.stdout.split()] == list(range(2500, 300, -1))
     assert [request["limit"] for request in head.asked] == [2200, 1200, 200]
 
 

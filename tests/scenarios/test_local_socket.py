@@ -232,12 +232,12 @@ def test_a_watcher_of_many_jobs_is_told_of_those_that_change_and_of_all_at_the_e
                 ]
                 for _ in range(2)
             ]
-            told = [await peer.done(verb="watch_jobs", job=jobs)]
+            answer = [await peer.done(verb="watch_jobs", job=jobs)]
             for job in jobs:
                 await scene.end(job, exit_code=0)
-                told.append(await peer.receive())
-            assert [[job["id"] for job in one["jobs"]] for one in told] == [jobs, jobs[:1], jobs]
-            assert [one["done"] for one in told] == [False, False, True]
+                answer.append(await peer.receive())
+            assert [[job["id"] for job in one["jobs"]] for one in answer] == [jobs, jobs[:1], jobs]
+            assert [one["done"] for one in answer] == [False, False, True]
 
     run(tmp_path, story)
 
@@ -249,9 +249,9 @@ def test_an_explanation_names_what_is_missing_and_who_is_ahead(tmp_path: Path) -
             await peer.done(verb="submit_job", tasks=[{"command": "x"}], terms=wide | {"runtime": "10"})
             second = (await peer.done(verb="submit_job", tasks=[{"command": "x"}], terms=wide))["job"]
             third = (await peer.done(verb="submit_job", tasks=[{"command": "x"}], terms=wide))["job"]
-            told = await peer.done(verb="explain_job", job=second)
-            assert (told["ahead"], told["planned_start"]) == (0, 1_000_600.0)
-            assert any(reason["kind"] == "processors" for reason in told["reasons"])
+            answer = await peer.done(verb="explain_job", job=second)
+            assert (answer["ahead"], answer["planned_start"]) == (0, 1_000_600.0)
+            assert any(reason["kind"] == "processors" for reason in answer["reasons"])
             assert (await peer.done(verb="explain_job", job=third))["ahead"] == 1
 
     run(tmp_path, story)
@@ -294,7 +294,7 @@ def test_bad_requests_are_refused_with_a_code_and_the_connection_goes_on(
 
 
 @pytest.mark.parametrize(
-    ("request_fields", "told"),
+    ("request_fields", "text"),
     [
         ({"verb": "job"}, "job: the field 'job' is missing"),
         ({"verb": "job", "job": "seven"}, "job: the field 'job' is of type str, and must be of type int"),
@@ -302,11 +302,11 @@ def test_bad_requests_are_refused_with_a_code_and_the_connection_goes_on(
     ],
 )
 def test_a_wrong_field_is_named_in_a_sentence(
-    tmp_path: Path, request_fields: dict[str, Any], told: str
+    tmp_path: Path, request_fields: dict[str, Any], text: str
 ) -> None:
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
-            assert told in (await peer.ask(**request_fields))["what"]
+            assert text in (await peer.ask(**request_fields))["what"]
 
     run(tmp_path, story)
 
@@ -341,8 +341,8 @@ def test_an_error_says_what_a_program_can_do_and_where_the_request_is_wrong(
     async def story(scene: Scene) -> None:
         async with scene.peer() as peer:
             await peer.done(verb="submit_job", tasks=[{"command": "x"}])
-            told = await peer.ask(**request_fields)
-            assert (told["class"], told["path"]) == (error_class, path), told
+            answer = await peer.ask(**request_fields)
+            assert (answer["class"], answer["path"]) == (error_class, path), answer
 
     run(tmp_path, story)
 

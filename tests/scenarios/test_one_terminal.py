@@ -17,15 +17,15 @@ def test_of_two_clients_that_come_at_once_one_gets_the_job_and_the_other_does_no
             job = (await peer.done(verb="submit_job", terms=terms, tasks=[{"command": "sh"}]))["job"]
             for each in (first, second):
                 each.send(verb="shell", job=job)
-            told = {each: await each.receive() for each in (first, second)}
-            refused: list[Peer] = [each for each in told if told[each].get("ok") is False]
-            assert [told[each]["code"] for each in refused] == ["not-running"]
+            answer = {each: await each.receive() for each in (first, second)}
+            refused: list[Peer] = [each for each in answer if answer[each].get("ok") is False]
+            assert [answer[each]["code"] for each in refused] == ["not-running"]
             refused[0].writer.close()
             await refused[0].writer.wait_closed()
             for _ in range(3):
                 await peer.done(verb="job", job=job)
             assert JobId(job) in scene.engine.cluster.jobs
-            (sitting,) = set(told) - {*refused}
+            (sitting,) = set(answer) - {*refused}
             sitting.writer.close()
             while JobId(job) in scene.engine.cluster.jobs:
                 await asyncio.sleep(0)

@@ -12,14 +12,14 @@ SWEEP = {"total": 3, "queued": 0, "running": 0, "finished": 3, "failed": 0, "can
 
 
 def submitted(state: Path, *words: str) -> str:
-    said = hn("job", "submit", *words, state=state)
-    assert said.returncode == 0, said.stderr
-    return re.search(r"ID: (\d+)\.", said.stdout)[1]
+    result = hn("job", "submit", *words, state=state)
+    assert result.returncode == 0, result.stderr
+    return re.search(r"ID: (\d+)\.", result.stdout)[1]
 
 
 def test_who_waits_for_a_sweep_sees_what_its_instances_printed(state: Path) -> None:
-    said = hn("job", "submit", "--wait", "/parametric:1-12", "echo *", state=state)
-    lines = said.stdout.splitlines()
+    result = hn("job", "submit", "--wait", "/parametric:1-12", "echo *", state=state)
+    lines = result.stdout.splitlines()
     assert lines[0].startswith("Job has been submitted. ID: ")
     assert "finished: 12 tasks finished" in lines[1]
     assert lines[2:] == [str(number) for number in range(1, 13)]
@@ -36,11 +36,11 @@ def test_the_output_of_a_sweep_and_of_a_job_is_that_of_each_instance_in_order(st
     assert hn("task", "output", number, state=state).stdout == "first\n2\ne2\n3\ne3\n4\ne4\nend"
     assert hn("task", "output", f"{number}.2", state=state).stdout == "2\ne2\n3\ne3\n4\ne4\n"
     assert hn("task", "output", f"{number}.2.3", state=state).stdout == "4\ne4\n"
-    told = hn("task", "output", number, "--headers", state=state).stdout
-    assert told.startswith(
+    result = hn("task", "output", number, "--headers", state=state).stdout
+    assert result.startswith(
         f"==> {number}.1 <==\nfirst\n\n==> {number}.2.1 <==\n2\ne2\n\n==> {number}.2.2 <=="
     )
-    assert told.endswith(f"\n==> {number}.3 <==\nend")
+    assert result.endswith(f"\n==> {number}.3 <==\nend")
     paths = hn("task", "output", number, "--quiet", state=state).stdout.splitlines()
     assert [Path(path).name for path in paths] == ["1.1.out", "2.1.out", "2.2.out", "2.3.out", "3.1.out"]
 
@@ -87,8 +87,8 @@ def test_nothing_is_read_twice_and_no_more_than_a_page_is_asked_for_at_once(tmp_
         "job": lambda _: {"job": job(12, next(states))},
     }
     with ScriptedHead(tmp_path, script) as head:
-        said = hn("task", "output", "12", "--follow", state=tmp_path)
-    assert (said.stdout, said.stderr, said.returncode) == ("x\nx\nx\n", "", 0)
+        result = hn("task", "output", "12", "--follow", state=tmp_path)
+    assert (result.stdout, result.stderr, result.returncode) == ("x\nx\nx\n", "", 0)
     assert sum(request["verb"] == "task_output" for request in head.asked) == 3
 
 
@@ -120,8 +120,8 @@ def test_following_asks_only_for_instances_that_are_not_printed(tmp_path: Path) 
         "job": lambda _: {"job": job(12, next(states))},
     }
     with ScriptedHead(tmp_path, script):
-        said = hn("task", "output", "12", "--follow", state=tmp_path)
-    assert (said.stdout, said.stderr, said.returncode) == ("x\n" * 4, "", 0)
+        result = hn("task", "output", "12", "--follow", state=tmp_path)
+    assert (result.stdout, result.stderr, result.returncode) == ("x\n" * 4, "", 0)
     assert asked[0] == (0, 500)
     assert asked[1:3] == [(1, 1), (4, 500)]  # the second alone, and what is new
 
@@ -129,6 +129,6 @@ def test_following_asks_only_for_instances_that_are_not_printed(tmp_path: Path) 
 def test_what_has_not_begun_is_reported_and_not_taken_for_no_output(tmp_path: Path) -> None:
     script = {"tasks": {"tasks": [task(1)], "more": None}, "job": {"job": job(12, "Queued")}}
     with ScriptedHead(tmp_path, script):
-        said = hn("task", "output", "12", state=tmp_path)
-    assert (said.stdout, said.returncode) == ("", 0)
-    assert said.stderr == "hn: nothing of job 12 has begun; with --follow, this command waits for it\n"
+        result = hn("task", "output", "12", state=tmp_path)
+    assert (result.stdout, result.returncode) == ("", 0)
+    assert result.stderr == "hn: nothing of job 12 has begun; with --follow, this command waits for it\n"

@@ -189,11 +189,11 @@ def test_a_limit_of_a_group_counts_jobs_that_were_submitted_before_it_was_set(tm
 def test_a_limit_of_a_group_names_one_group(tmp_path: Path, name: str) -> None:
     async def story(scene: Scene) -> None:
         async with asking(scene, ADMINISTRATOR) as peer:
-            told = await peer.ask(verb="set_parameters", values={"GroupLimits": f"{name}:jobs=9"})
-            assert (told["code"], told["what"]) == (
+            answer = await peer.ask(verb="set_parameters", values={"GroupLimits": f"{name}:jobs=9"})
+            assert (answer["code"], answer["what"]) == (
                 "limits", f"GroupLimits: {name!r} is not the name of a group",
             )  # fmt: skip
-            assert "write @NAME in UserLimits" in told["fix"]
+            assert "write @NAME in UserLimits" in answer["fix"]
         await limit(scene, ProjectLimits="@staff:jobs=9")
         assert await limits(scene, ADMINISTRATOR) == [("project", "@staff", "jobs", 9, 0, True)]
 
@@ -225,24 +225,24 @@ def test_a_limit_of_gpus_counts_those_of_running_and_of_suspended_jobs(tmp_path:
 @pytest.fixture(scope="module")
 def limited(state: Path) -> Path:
     """A cluster of two processors; its user may have one running job and two submitted ones."""
-    said = hn("cluster", "limits", state=state)
-    assert (said.returncode, said.stdout) == (0, "")
-    assert said.stderr.startswith(
+    result = hn("cluster", "limits", state=state)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert result.stderr.startswith(
         "hn: No limits of users, projects and groups are set. Administrators set them: "
     )
-    setting = re.search(r'hn cluster params "(.*)"', said.stderr)
+    setting = re.search(r'hn cluster params "(.*)"', result.stderr)
     assert setting
     assert hn("cluster", "params", setting[1], state=state).returncode == 0
-    said = hn("cluster", "params", "UserLimits=*:jobs=1,submitted=2", state=state)
-    assert said.returncode == 0, said.stderr
+    result = hn("cluster", "params", "UserLimits=*:jobs=1,submitted=2", state=state)
+    assert result.returncode == 0, result.stderr
     for _ in range(2):
         assert hn("job", "submit", "sleep", "600", state=state).returncode == 0
     return state
 
 
 def test_limits_are_listed_with_what_is_left(limited: Path) -> None:
-    said = hn("cluster", "limits", state=limited)
-    rows = [line.split() for line in said.stdout.splitlines()]
+    result = hn("cluster", "limits", state=limited)
+    rows = [line.split() for line in result.stdout.splitlines()]
     user = rows[2][0]
     assert rows[0] == ["Name", "Kind", "Amount", "Limit", "In", "Use", "Left", "Entry"]
     assert rows[2:] == [
@@ -256,13 +256,13 @@ def test_limits_are_listed_with_what_is_left(limited: Path) -> None:
 
 
 def test_limits_of_names_and_a_page_of_them_are_listed(limited: Path) -> None:
-    said = hn("cluster", "limits", "eve", "--limit", "1", state=limited)
-    assert [line.split()[0] for line in said.stdout.splitlines()[2:]] == ["eve", "eve"]
-    said = hn("cluster", "limits", "eve", "bob", "--limit", "1", state=limited)
-    assert said.stdout.endswith("\nmore with --after 0,bob\n")
-    said = hn("cluster", "limits", "eve", "bob", "--after", "0,bob", state=limited)
-    assert "eve" in said.stdout
-    assert "bob" not in said.stdout
+    result = hn("cluster", "limits", "eve", "--limit", "1", state=limited)
+    assert [line.split()[0] for line in result.stdout.splitlines()[2:]] == ["eve", "eve"]
+    result = hn("cluster", "limits", "eve", "bob", "--limit", "1", state=limited)
+    assert result.stdout.endswith("\nmore with --after 0,bob\n")
+    result = hn("cluster", "limits", "eve", "bob", "--after", "0,bob", state=limited)
+    assert "eve" in result.stdout
+    assert "bob" not in result.stdout
 
 
 def test_a_job_that_waits_for_a_limit_says_which_in_every_list(limited: Path) -> None:
@@ -280,9 +280,9 @@ def test_a_job_that_waits_for_a_limit_says_which_in_every_list(limited: Path) ->
 
 
 def test_sbatch_refuses_a_job_above_the_submit_limit_in_the_words_of_slurm(limited: Path) -> None:
-    said = hn("compat", "run", "sbatch", "--wrap", "true", state=limited)
-    first, second, third, *_ = said.stderr.splitlines()
-    assert said.returncode == 1
+    result = hn("compat", "run", "sbatch", "--wrap", "true", state=limited)
+    first, second, third, *_ = result.stderr.splitlines()
+    assert result.returncode == 1
     assert first == "sbatch: error: QOSMaxSubmitJobPerUserLimit"
     assert second == (
         "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy "
@@ -292,9 +292,9 @@ def test_sbatch_refuses_a_job_above_the_submit_limit_in_the_words_of_slurm(limit
 
 
 def test_qsub_refuses_a_job_above_the_submit_limit_in_the_words_of_pbs(limited: Path) -> None:
-    said = hn("compat", "run", "qsub", "-", state=limited, stdin="true\n")
-    first, second, *_ = said.stderr.splitlines()
-    assert (said.returncode, first) == (38, "qsub: would exceed complex's per-user limit")
+    result = hn("compat", "run", "qsub", "-", state=limited, stdin="true\n")
+    first, second, *_ = result.stderr.splitlines()
+    assert (result.returncode, first) == (38, "qsub: would exceed complex's per-user limit")
     assert "may have 2 submitted jobs" in second
 
 

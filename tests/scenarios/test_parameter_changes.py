@@ -76,8 +76,8 @@ def test_what_changes_nothing_is_no_change_and_what_is_no_parameter_is_refused(h
 
 
 def test_the_screen_names_the_default_and_leaves_out_what_is_not_reported() -> None:
-    told = {"at": 0.0, "name": "Licences", "before": None, "value": "a:1", "by": None, "from": None}
-    row = change_row(told)
+    found = {"at": 0.0, "name": "Licences", "before": None, "value": "a:1", "by": None, "from": None}
+    row = change_row(found)
     assert (row["Before"], row["After"], row["By"], row["From"]) == ("(default)", "a:1", "", "")
 
 

@@ -68,7 +68,7 @@ def test_a_policy_of_another_package_is_found_under_its_name(
 
 
 @pytest.mark.parametrize(
-    ("name", "where", "text", "told"),
+    ("name", "where", "text", "message"),
     [
         ("gone", "no_such_module_here:plan", "", "does not load: ModuleNotFoundError"),
         ("gone", "broken_gone:plan", "", "does not load: AttributeError"),
@@ -82,7 +82,7 @@ def test_a_policy_of_another_package_is_found_under_its_name(
     ],
 )
 def test_what_cannot_be_used_is_named_with_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, where: str, text: str, told: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, where: str, text: str, message: str
 ) -> None:
     monkeypatch.syspath_prepend(tmp_path)
     found = load(
@@ -95,7 +95,7 @@ def test_what_cannot_be_used_is_named_with_what_to_do(
     )
     assert dict(found.policies) == {}
     assert "strange" in found.troubles[name]
-    assert told in found.troubles[name]
+    assert message in found.troubles[name]
 
 
 def test_of_two_packages_with_one_name_neither_is_used(
@@ -221,7 +221,7 @@ def promises_a_ghost(view: View) -> Plan:
 
 
 @pytest.mark.parametrize(
-    ("policy", "told"),
+    ("policy", "text"),
     [
         (gives_no_reason, "reasons are Reason(Why, text)"),
         (gives_words_for_reasons, "reasons are Reason(Why, text)"),
@@ -243,14 +243,14 @@ def promises_a_ghost(view: View) -> Plan:
     ],
 )
 def test_where_a_plug_in_fails_the_default_policy_plans_and_it_is_reported(
-    policy: Callable[[View], Plan], told: str, caplog: pytest.LogCaptureFixture
+    policy: Callable[[View], Plan], text: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     house = House(strange=policy)
     house.choose("strange")
     assert house.submit() is JobState.RUNNING
-    assert told in house.roster.trouble("strange")
+    assert text in house.roster.trouble("strange")
     assert "easy plans instead" in house.roster.trouble("strange")
-    assert any("strange" in record.message and told in record.message for record in caplog.records)
+    assert any("strange" in record.message and text in record.message for record in caplog.records)
 
 
 def test_failures_are_reported_once_a_minute_until_it_works_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -304,9 +304,9 @@ def test_an_example_is_simulated_beside_ours(tmp_path: Path, how: tuple[str, ...
     installed_example(tmp_path / "site")
     log = tmp_path / "three.swf"
     log.write_text(LOG)
-    told = hn(tmp_path / "site", "simulate", str(log), *how, "--compare", "easy,shortest-first", "--json")
-    assert told.returncode == 0, told.stderr
-    waits = {each["policy"]: each["mean_wait"] for each in msgspec.json.decode(told.stdout)}
+    result = hn(tmp_path / "site", "simulate", str(log), *how, "--compare", "easy,shortest-first", "--json")
+    assert result.returncode == 0, result.stderr
+    waits = {each["policy"]: each["mean_wait"] for each in msgspec.json.decode(result.stdout)}
     assert waits == {"easy": 190, "shortest-first": pytest.approx(220 / 3)}
 
 
@@ -319,10 +319,10 @@ def test_a_policy_that_orders_the_queue_is_simulated_with_the_owners_of_the_log(
     order = {}
     for policy in ("easy", "fair-share"):
         listed = tmp_path / policy
-        told = hn(
+        result = hn(
             tmp_path / "site", "simulate", str(log), "--engine", "--policy", policy, "--starts", str(listed)
         )
-        assert told.returncode == 0, told.stderr
+        assert result.returncode == 0, result.stderr
         rows = [[float(cell) for cell in line.split(",")] for line in listed.read_text().splitlines()[1:]]
         order[policy] = [int(row[0]) for row in sorted(rows, key=lambda row: row[2])]
     assert order["easy"] == [1, 2, 3, 4, 5, 6, 7, 8]
@@ -334,9 +334,9 @@ def test_a_plug_in_that_fails_ends_the_simulation_with_its_words(tmp_path: Path)
     install(tmp_path / "site", "bad", {"bad_policy": text}, bad="bad_policy:plan")
     log = tmp_path / "three.swf"
     log.write_text(LOG)
-    told = hn(tmp_path / "site", "simulate", str(log), "--engine", "--policy", "bad")
-    assert told.returncode == 2
-    assert "the policy 'bad' has failed: ValueError: not at night" in told.stderr
+    result = hn(tmp_path / "site", "simulate", str(log), "--engine", "--policy", "bad")
+    assert result.returncode == 2
+    assert "the policy 'bad' has failed: ValueError: not at night" in result.stderr
 
 
 def example(name: str = "shortest_first") -> dict[str, object]:

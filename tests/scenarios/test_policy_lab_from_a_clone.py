@@ -25,9 +25,9 @@ def test_the_example_is_a_busy_week_that_is_always_the_same() -> None:
 
 
 def test_policies_differ_on_the_example_and_its_log_can_be_kept(tmp_path: Path) -> None:
-    said = hn("simulate", "--example", "--compare", "fcfs,easy", "--json", state=tmp_path)
-    assert (said.returncode, said.stderr) == (0, "")
-    fcfs, easy = json.loads(said.stdout)
+    result = hn("simulate", "--example", "--compare", "fcfs,easy", "--json", state=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    fcfs, easy = json.loads(result.stdout)
     assert easy["mean_wait"] < 0.5 * fcfs["mean_wait"]
     log = tmp_path / "week.swf"
     kept = hn("simulate", f"--example={log}", "--json", state=tmp_path)
@@ -38,8 +38,8 @@ def test_policies_differ_on_the_example_and_its_log_can_be_kept(tmp_path: Path) 
 
 @pytest.mark.parametrize("words", [["LOG"], ["--history"]])
 def test_the_example_and_another_log_are_refused(tmp_path: Path, words: list[str]) -> None:
-    said = hn("simulate", "--example", *words, state=tmp_path)
-    assert (said.returncode, "a log of its own" in said.stderr) == (2, True)
+    result = hn("simulate", "--example", *words, state=tmp_path)
+    assert (result.returncode, "a log of its own" in result.stderr) == (2, True)
 
 
 def test_a_pipe_is_told_in_plain_lines_at_intervals(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,10 +108,10 @@ def test_a_copy_of_the_job_of_another_has_no_environment_and_says_so(tmp_path: P
 def test_only_the_owner_and_administrators_export_the_script(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         job = await secret_job(scene)
-        for by, told in ((OWNER, True), (ADMINISTRATOR, True), (OTHER, False)):
+        for by, found in ((OWNER, True), (ADMINISTRATOR, True), (OTHER, False)):
             async with asking(scene, by) as peer:
                 text = (await peer.done(verb="export_job", job=job, dialect="slurm"))["text"]
-                assert (OF_SCRIPT in text) is told
+                assert (OF_SCRIPT in text) is found
 
     run(tmp_path, story)
 

@@ -69,14 +69,14 @@ def test_an_explanation_says_when_decay_leaves_enough_and_which_shorter_time_sta
         scene.clock.advance(Seconds(4000))
         await scene.end(first)
         second = await submit(scene, OWNER, 80)
-        told = await call(scene.context, OWNER, "explain_job", job=second)
-        (reason,) = told["reasons"]
+        answer = await call(scene.context, OWNER, "explain_job", job=second)
+        (reason,) = answer["reasons"]
         assert (reason["kind"], reason["subject"]) == ("limit", "user,processor-minutes,ada")
         assert reason["text"].startswith(
             "user 'ada' may use 100 processor-minutes and has 47 used or reserved for running jobs; "
             "the job may use 80; usage halves every 1 h, and leaves enough at 1970-01-12T"
         )
-        assert [change["text"] for change in told["changes"]] == [
+        assert [change["text"] for change in answer["changes"]] == [
             "with a run time limit of at most 53m instead of 1h20m"
         ]
 
@@ -90,11 +90,11 @@ def test_a_dry_run_counts_usage_also_of_a_user_without_jobs(tmp_path: Path) -> N
         scene.clock.advance(Seconds(3000))
         await scene.end(first)
         for minutes, kinds in ((51, ["limit"]), (50, [])):
-            told = await dry_run(scene, minutes)
-            assert [each["kind"] for each in told["reasons"]] == kinds
+            answer = await dry_run(scene, minutes)
+            assert [each["kind"] for each in answer["reasons"]] == kinds
         running = await submit(scene, OWNER, 45)
-        told = await dry_run(scene, 70)
-        assert told["reasons"][0]["text"].endswith(", but running jobs must end first")
+        answer = await dry_run(scene, 70)
+        assert answer["reasons"][0]["text"].endswith(", but running jobs must end first")
         assert running
 
     run(tmp_path, story)
@@ -125,12 +125,12 @@ def test_a_limit_of_what_running_jobs_may_use_is_shown_and_explained_with_when_i
         scene.clock.advance(Seconds(600))
         running, gpus = ("ada", "processor-minutes-running", 70, 100), ("ada", "gpu-minutes", 0, 7)
         assert await used(scene, OWNER) == [running, gpus]
-        told = await call(scene.context, OWNER, "explain_job", job=second)
-        assert told["reasons"][0]["text"].startswith(
+        answer = await call(scene.context, OWNER, "explain_job", job=second)
+        assert answer["reasons"][0]["text"].startswith(
             "user 'ada' may have 100 processor-minutes reserved for running jobs and has 70 reserved; "
             "the job may use 60; it decreases, and leaves enough at 1970-01-12T"
         )
-        assert [change["text"] for change in told["changes"]] == [
+        assert [change["text"] for change in answer["changes"]] == [
             "with a run time limit of at most 30m instead of 1h"
         ]
 

@@ -32,8 +32,8 @@ def reserve(node: str, *words: str, state: Path) -> "subprocess.CompletedProcess
 
 
 def test_a_reservation_is_made_listed_shown_changed_and_canceled(state: Path, node: str) -> None:
-    said = reserve(node, "--from", "60", "--for", "2h", "--users", "ann,bob", state=state)
-    assert said.stdout == f"Reservation {NAME} has been made: {node}.\n"
+    result = reserve(node, "--from", "60", "--for", "2h", "--users", "ann,bob", state=state)
+    assert result.stdout == f"Reservation {NAME} has been made: {node}.\n"
     (listed,) = asked("reservation", "list", state=state)
     assert (listed["name"], listed["state"], listed["nodes"]) == (NAME, "Planned", [node])
     assert listed["end"] - listed["start"] == 7200
@@ -71,7 +71,7 @@ def test_a_reservation_over_a_running_job_is_refused_and_names_it(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "text"),
     [
         (("new", NAME, "--nodes", "NODE"), "no end"),
         (("new", NAME, "--for", "60"), "has no nodes"),
@@ -87,11 +87,11 @@ def test_a_reservation_over_a_running_job_is_refused_and_names_it(
     ],
 )
 def test_what_cannot_be_is_refused_and_says_what_to_do(
-    state: Path, node: str, words: tuple[str, ...], said: str
+    state: Path, node: str, words: tuple[str, ...], text: str
 ) -> None:
     refused = hn("reservation", *(word.replace("NODE", node) for word in words), state=state)
     assert refused.returncode in (1, 2)
-    assert said in refused.stderr
+    assert text in refused.stderr
 
 
 def test_whoever_asks_why_a_job_waits_reads_of_the_reservation_when_it_starts_and_what_would_help(
@@ -99,14 +99,14 @@ def test_whoever_asks_why_a_job_waits_reads_of_the_reservation_when_it_starts_an
 ) -> None:
     reserve(node, "--from", "180", "--for", "2h", state=state)
     job = submitted_job("/runtime:4h", "true", state=state)
-    told = asked("job", "explain", job, state=state)
+    answer = asked("job", "explain", job, state=state)
     (view,) = [asked("reservation", "view", NAME, state=state)]
     assert any(
         each["kind"] == "reserved" and f"{node} is reserved for maintenance ({NAME}) from" in each["text"]
-        for each in told["reasons"]
+        for each in answer["reasons"]
     )
-    assert told["planned_start"] == view["end"]
-    assert any(each["options"].get("runtime") == "2h59m" for each in told["changes"]), told["changes"]
+    assert answer["planned_start"] == view["end"]
+    assert any(each["options"].get("runtime") == "2h59m" for each in answer["changes"]), answer["changes"]
     typed = done("job", "submit", "--dry-run", "--json", "/runtime:4h", "true", state=state)
     dry = json.loads(typed.stdout)
     assert any(each["kind"] == "reserved" for each in dry["explanation"]["reasons"])

@@ -77,10 +77,10 @@ def test_the_priorities_of_waiting_jobs_have_their_factors_with_weights_and_none
         assert [each["job"] for each in found] == [each["job"] for each in plain["jobs"]]
         assert page["weights"] == {"fair_share": 1000, "age": 0, "size": 100}
         assert all(0 < each["score"]["fair_share"] <= 1000 for each in found)
-        told = await shown(scene, OWNER, "explain_job", job=waiting[-1])
+        answer = await shown(scene, OWNER, "explain_job", job=waiting[-1])
         (of_job,) = (each["score"] for each in found if each["job"] == waiting[-1])
-        assert told["score"]["size"] == of_job["size"]
-        assert told["score"]["fair_share"] == pytest.approx(of_job["fair_share"], rel=0.01)
+        assert answer["score"]["size"] == of_job["size"]
+        assert answer["score"]["fair_share"] == pytest.approx(of_job["fair_share"], rel=0.01)
 
     run(tmp_path, story)
 
@@ -116,7 +116,7 @@ def test_the_pages_of_a_list_of_priorities_are_of_one_time_and_are_worked_out_on
     run(tmp_path, story)
 
 
-def said(state: Path, *words: str) -> str:
+def output(state: Path, *words: str) -> str:
     done = hn(*words, state=state)
     assert done.returncode == 0, done.stderr
     return done.stdout + done.stderr
@@ -125,11 +125,11 @@ def said(state: Path, *words: str) -> str:
 def test_the_screen_lists_projects_with_their_users_and_says_if_no_job_is_ordered_by_them(
     state: Path,
 ) -> None:
-    assert "PriorityWeights has no fair-share" in said(state, "cluster", "shares")
-    said(state, "cluster", "params", "PriorityWeights=fair-share=1000,age=10", "ProjectShares=chem:3;bio:1")
+    assert "PriorityWeights has no fair-share" in output(state, "cluster", "shares")
+    output(state, "cluster", "params", "PriorityWeights=fair-share=1000,age=10", "ProjectShares=chem:3;bio:1")
     for project in ("chem", "bio", "bio"):
-        said(state, "job", "submit", "-n", "2", "-t", "10m", f"/projectname:{project}", "sleep", "600")
-    shown = said(state, "cluster", "shares")
+        output(state, "job", "submit", "-n", "2", "-t", "10m", f"/projectname:{project}", "sleep", "600")
+    shown = output(state, "cluster", "shares")
     rows = [line.split() for line in shown.splitlines()]
     user = next(row[1] for row in rows[2:] if row[1] != "(all)")
     assert rows[0] == [
@@ -150,35 +150,35 @@ def test_the_screen_lists_projects_with_their_users_and_says_if_no_job_is_ordere
         ["bio", "(all)", "1", "25.0", "%"], ["bio", user, "1", "25.0", "%"],
         ["chem", "(all)", "3", "75.0", "%"], ["chem", user, "1", "75.0", "%"],
     ]  # fmt: skip
-    assert [line.split()[0] for line in said(state, "cluster", "shares", "chem").splitlines()[2:]] == [
+    assert [line.split()[0] for line in output(state, "cluster", "shares", "chem").splitlines()[2:]] == [
         "chem"
     ] * 2
-    found = json.loads(said(state, "cluster", "shares", "bio", "--json"))
+    found = json.loads(output(state, "cluster", "shares", "bio", "--json"))
     assert [(each["user"], each["project"], each["shares"]) for each in found] == [
         ("", "bio", 1),
         (user, "bio", 1),
     ]
-    assert "you may not see them" in said(state, "cluster", "shares", "nobody")
+    assert "you may not see them" in output(state, "cluster", "shares", "nobody")
 
 
 def test_an_explanation_says_what_orders_the_job(state: Path) -> None:
-    said(state, "cluster", "params", "PriorityWeights=fair-share=1000,size=-10")
+    output(state, "cluster", "params", "PriorityWeights=fair-share=1000,size=-10")
     for _ in range(3):
-        said(state, "job", "submit", "-n", "2", "-t", "10m", "sleep", "600")
-    last = max(job["id"] for job in json.loads(said(state, "job", "list", "/state:queued", "--json")))
-    text = " ".join(said(state, "job", "explain", str(last)).split())
+        output(state, "job", "submit", "-n", "2", "-t", "10m", "sleep", "600")
+    last = max(job["id"] for job in json.loads(output(state, "job", "list", "/state:queued", "--json")))
+    text = " ".join(output(state, "job", "explain", str(last)).split())
     number = r"-?\d+\.\d"
     found = re.search(rf"score ({number}) = fair share ({number}) \+ size ({number}); larger scores", text)
     assert found, text
     assert float(found[1]) == pytest.approx(float(found[2]) + float(found[3]), abs=0.11)
     assert float(found[3]) < 0
-    asked = json.loads(said(state, "job", "submit", "--dry-run", "--json", "-n", "2", "-t", "1m", "true"))
+    asked = json.loads(output(state, "job", "submit", "--dry-run", "--json", "-n", "2", "-t", "1m", "true"))
     assert "'score': {" in str(asked)
 
 
 def test_weights_that_are_wrong_change_nothing(state: Path) -> None:
-    before = said(state, "cluster", "params", "PriorityWeights", "--json")
+    before = output(state, "cluster", "params", "PriorityWeights", "--json")
     done = hn("cluster", "params", "PriorityWeights=fairshare=1", state=state)
     assert done.returncode != 0
     assert "'fairshare' is not one of fair-share, age, size" in done.stderr
-    assert said(state, "cluster", "params", "PriorityWeights", "--json") == before
+    assert output(state, "cluster", "params", "PriorityWeights", "--json") == before

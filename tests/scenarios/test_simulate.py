@@ -50,8 +50,8 @@ def test_the_example_of_the_page_prints_what_the_page_shows() -> None:
 
 
 def test_a_log_is_replayed_and_its_figures_are_printed(log: Path) -> None:
-    said = run(log, "--json")
-    found = json.loads(said.stdout)
+    result = run(log, "--json")
+    found = json.loads(result.stdout)
     seconds, rate = found.pop("seconds"), found.pop("jobs_per_second")
     assert seconds > 0
     assert rate == pytest.approx(4 / seconds)
@@ -66,7 +66,7 @@ def test_a_log_is_replayed_and_its_figures_are_printed(log: Path) -> None:
         "makespan": 40,
         "remarks": [],
     }
-    assert (said.stderr, said.returncode) == ("", 0)
+    assert (result.stderr, result.returncode) == ("", 0)
 
 
 def test_packed_logs_are_read_whatever_their_names(log: Path, tmp_path: Path) -> None:
@@ -90,8 +90,10 @@ def test_the_starts_of_all_jobs_are_written(log: Path, tmp_path: Path) -> None:
 
 
 def test_policies_are_shown_side_by_side(log: Path) -> None:
-    said = run(log, "--policy", "fcfs", "--compare", "easy,conservative", "--compare", "conservative-replan")
-    heading, _, *rows = said.stdout.splitlines()
+    result = run(
+        log, "--policy", "fcfs", "--compare", "easy,conservative", "--compare", "conservative-replan"
+    )
+    heading, _, *rows = result.stdout.splitlines()
     assert heading.split()[0] == "Policy"
     assert [row.split()[0] for row in rows] == ["fcfs", "easy", "conservative", "conservative-replan"]
     assert rows[1].split()[-2:] == ["1", "0"]  # under easy, job 3 starts earlier than under fcfs
@@ -119,9 +121,9 @@ def test_what_is_odd_in_a_log_is_counted_and_reported(tmp_path: Path) -> None:
     short = " ".join(line(10, 200, 5, 1, 1, 5).split()[:12])
     long = line(11, 300, 5, 1, 1, 5).rstrip() + " 7"
     log.write_text(log_text(ODD) + " ".join(part) + f"\n\n{short}\n{long}\n")
-    said = run(log, "--json", "--starts", starts)
+    result = run(log, "--json", "--starts", starts)
     remarks = {
-        item["remark"]: (item["lines"], item["first_line"]) for item in json.loads(said.stdout)["remarks"]
+        item["remark"]: (item["lines"], item["first_line"]) for item in json.loads(result.stdout)["remarks"]
     }
     assert remarks == {
         "out-of-order": (1, 4),
@@ -136,8 +138,8 @@ def test_what_is_odd_in_a_log_is_counted_and_reported(tmp_path: Path) -> None:
         "fewer-fields": (1, 14),
         "more-fields": (1, 15),
     }
-    assert "hn: 2 lines from 6 on: left out: no run time, or none above zero\n" in said.stderr
-    assert "hn: line 5: run times cut at the estimate" in said.stderr
+    assert "hn: 2 lines from 6 on: left out: no run time, or none above zero\n" in result.stderr
+    assert "hn: line 5: run times cut at the estimate" in result.stderr
     with starts.open() as file:
         rows = [(row["job"], row["start"], row["end"]) for row in csv.DictReader(file)]
     assert rows == [
@@ -188,9 +190,9 @@ def test_what_is_wrong_is_reported_with_the_way_out(
 ) -> None:
     log = tmp_path / "wrong.swf"
     log.write_text(text)
-    said = run(log, *words)
-    assert complaint in said.stderr
-    assert (said.stdout, said.returncode) == ("", 2)
+    result = run(log, *words)
+    assert complaint in result.stderr
+    assert (result.stdout, result.returncode) == ("", 2)
 
 
 def test_files_that_cannot_be_read_are_reported(log: Path, tmp_path: Path) -> None:
@@ -201,9 +203,9 @@ def test_files_that_cannot_be_read_are_reported(log: Path, tmp_path: Path) -> No
         for damaged in (packed[:-9], packed[:20] + b"\0" * 30 + packed[50:]):
             log_file = tmp_path / "damaged"
             log_file.write_bytes(damaged)
-            said = run(log_file)
-            assert "cannot be read: " in said.stderr
-            assert said.returncode == 2
+            result = run(log_file)
+            assert "cannot be read: " in result.stderr
+            assert result.returncode == 2
 
 
 def test_a_small_packed_file_cannot_fill_the_memory(tmp_path: Path) -> None:
@@ -220,16 +222,16 @@ def test_a_starts_file_that_was_there_is_left_alone_when_writing_fails(log: Path
     starts = tmp_path / "starts.csv"
     starts.write_text("kept")
     with no_room_for_files():
-        said = hn_alone("simulate", str(log), "--starts", str(starts), state=Path("/nowhere"))
-    assert "cannot be written: File too large" in said.stderr
+        result = hn_alone("simulate", str(log), "--starts", str(starts), state=Path("/nowhere"))
+    assert "cannot be written: File too large" in result.stderr
     assert starts.read_text() == "kept"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["small.swf", "starts.csv"]
 
 
 def test_starts_may_go_into_a_pipe(log: Path) -> None:
-    said = hn_alone("simulate", str(log), "--starts", "/dev/stdout", "--quiet", state=Path("/nowhere"))
-    assert said.stdout.startswith("job,submit,start,end,processors\n1,0,0,10,3\n")
-    assert said.stdout.endswith("\neasy\n")
+    result = hn_alone("simulate", str(log), "--starts", "/dev/stdout", "--quiet", state=Path("/nowhere"))
+    assert result.stdout.startswith("job,submit,start,end,processors\n1,0,0,10,3\n")
+    assert result.stdout.endswith("\neasy\n")
 
 
 def test_progress_is_shown_on_a_terminal_and_taken_away(log: Path) -> None:
@@ -279,9 +281,9 @@ def test_jobs_that_never_fit_the_nodes_described_are_left_out_and_counted(tmp_pa
     rows[2][6] = str(9 * 1024 * 1024)  # used, which counts because nothing was requested
     rows[3][6], rows[3][9] = rows[2][6], "1024"  # what was requested counts, not what was used
     log.write_text("\n".join(map(" ".join, rows)) + "\n")
-    said = run(log, "--json", "--nodes", "2x4:1024")
-    assert json.loads(said.stdout)["jobs"] == 2
-    assert "2 lines from 2 on: left out: the nodes described could not run them" in said.stderr
+    result = run(log, "--json", "--nodes", "2x4:1024")
+    assert json.loads(result.stdout)["jobs"] == 2
+    assert "2 lines from 2 on: left out: the nodes described could not run them" in result.stderr
     assert json.loads(run(log, "--json", "--nodes", "2x4").stdout)["jobs"] == 4
 
 

@@ -50,8 +50,8 @@ def run(*words: object) -> "subprocess.CompletedProcess[str]":
 def drawn(log: Path, *words: object) -> Any:
     """Return the page about a log, read."""
     report = log.with_suffix(".html")
-    said = run(log, *words, "--html", report)
-    assert said.returncode == 0, said.stderr
+    result = run(log, *words, "--html", report)
+    assert result.returncode == 0, result.stderr
     return parsed(report.read_bytes())
 
 
@@ -159,9 +159,9 @@ def test_a_single_policy_is_told_without_comparing(log: Path) -> None:
 
 def test_what_was_left_out_of_the_log_is_on_the_page(log: Path) -> None:
     log.write_text(log.read_text() + line(6, 200, 10, 5, 10))
-    said = [item.text for item in drawn(log).get_element_by_id("log").iter("li")]
-    assert said == ["line 10: left out: more processors than the machine has"]
-    assert said[0] in run(log).stderr
+    found = [item.text for item in drawn(log).get_element_by_id("log").iter("li")]
+    assert found == ["line 10: left out: more processors than the machine has"]
+    assert found[0] in run(log).stderr
 
 
 def test_the_curve_of_processors_is_in_percent_of_the_machine(log: Path) -> None:
@@ -274,8 +274,8 @@ def test_what_the_page_program_looks_for_is_on_the_page(log: Path) -> None:
 
 def test_the_size_of_the_report_is_said(log: Path) -> None:
     report = log.with_suffix(".html")
-    said = run(log, "--html", report)
-    assert said.stderr == f"hn: report written to {str(report)!r}, {report.stat().st_size / 1e6:.1f} MB\n"
+    result = run(log, "--html", report)
+    assert result.stderr == f"hn: report written to {str(report)!r}, {report.stat().st_size / 1e6:.1f} MB\n"
 
 
 def test_a_terminal_is_told_that_the_report_is_being_drawn(log: Path) -> None:
@@ -293,19 +293,19 @@ def test_a_terminal_is_told_that_the_report_is_being_drawn(log: Path) -> None:
 
 def test_a_report_that_cannot_be_written_is_refused_before_the_simulation(tmp_path: Path) -> None:
     for place in (tmp_path / "nowhere" / "report.html", tmp_path):
-        said = run(tmp_path / "no-such-log", "--html", place)
-        assert said.returncode == 2
-        assert f"report {str(place)!r} cannot be written: " in said.stderr
-        assert "name a file in a directory that exists" in said.stderr
+        result = run(tmp_path / "no-such-log", "--html", place)
+        assert result.returncode == 2
+        assert f"report {str(place)!r} cannot be written: " in result.stderr
+        assert "name a file in a directory that exists" in result.stderr
 
 
 def test_a_report_that_was_there_is_left_alone_when_writing_fails(log: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     report.write_text("kept")
     with no_room_for_files():
-        said = hn_alone("simulate", str(log), "--html", str(report), state=Path("/nowhere"))
-    assert "cannot be written: File too large" in said.stderr
-    assert said.returncode == 2
+        result = hn_alone("simulate", str(log), "--html", str(report), state=Path("/nowhere"))
+    assert "cannot be written: File too large" in result.stderr
+    assert result.returncode == 2
     assert report.read_text() == "kept"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["report.html", "small.swf"]
 
@@ -316,12 +316,12 @@ def test_without_the_library_the_report_says_what_to_install_before_simulating(t
         "from headnode.apps.cli.__main__ import main; raise SystemExit(main())"
     )
     words = ["simulate", str(tmp_path / "no-such-log"), "--html", str(tmp_path / "report.html")]
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, *words], capture_output=True, text=True, env=os.environ
     )
-    assert said.returncode == 1
-    assert "the report is drawn with plotly, which is not installed" in said.stderr
-    assert f"{sys.executable} -m pip install 'plotly>=6'" in said.stderr
+    assert result.returncode == 1
+    assert "the report is drawn with plotly, which is not installed" in result.stderr
+    assert f"{sys.executable} -m pip install 'plotly>=6'" in result.stderr
     assert not list(tmp_path.iterdir())
 
 
@@ -331,7 +331,7 @@ def test_what_draws_is_not_loaded_when_no_report_is_asked_for(log: Path) -> None
         "from headnode.apps.cli.__main__ import main\n"
         "assert main() == 0; assert not {'plotly', 'jinja2', 'lxml'} & set(sys.modules)"
     )
-    said = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program, "simulate", str(log)], capture_output=True, text=True
     )
-    assert (said.returncode, said.stderr) == (0, "")
+    assert (result.returncode, result.stderr) == (0, "")

@@ -31,8 +31,8 @@ def log_text(days: int) -> str:
 
 
 def run(log: Path, *words: str) -> "tuple[int, str, str]":
-    said = hn("simulate", str(log), "--predictions", *words, state=Path("/nowhere"))
-    return said.returncode, said.stdout, said.stderr
+    result = hn("simulate", str(log), "--predictions", *words, state=Path("/nowhere"))
+    return result.returncode, result.stdout, result.stderr
 
 
 @pytest.fixture

@@ -268,8 +268,8 @@ def test_the_wait_for_processor_minutes_is_the_time_in_which_the_scheduler_names
     jobs = ReplayedJobs(replay.submissions, work.submits, cost.changes, cost.ended)
     index = LimitIndex(dict(parameters), {}, groups_in_log(work, BY_NUMBERS))
     found = limit_waits(jobs, index, machine, RequestOverrides(), 60.0)
-    told = [witness.seconds[row + 1] for row in range(60)]
-    assert found.seconds == [pytest.approx(seconds, abs=1.5) for seconds in told]
+    shown = [witness.seconds[row + 1] for row in range(60)]
+    assert found.seconds == [pytest.approx(seconds, abs=1.5) for seconds in shown]
     assert sum(found.seconds) > 40
 
 
@@ -325,20 +325,20 @@ def test_no_limit_is_exceeded_by_the_jobs_of_a_real_trace() -> None:
 
 
 def run(*words: object) -> "tuple[int, str, str]":
-    said = hn("simulate", *map(str, words), state=Path("/nowhere"))
-    return said.returncode, said.stdout, said.stderr
+    result = hn("simulate", *map(str, words), state=Path("/nowhere"))
+    return result.returncode, result.stdout, result.stderr
 
 
 def test_one_command_shows_a_limit_beside_what_was(tmp_path: Path) -> None:
     log = write_log(tmp_path / "log.swf", CROWDED)
-    code, shown, said = run(log, "--compare", "easy,UserLimits=*:jobs=2,processors=2;user9:jobs=1")
+    code, shown, found = run(log, "--compare", "easy,UserLimits=*:jobs=2,processors=2;user9:jobs=1")
     figures, owners = shown.split("\n\n")
     heading, _, *rows = figures.splitlines()
     assert (code, heading.split()[-6:]) == (0, ["Earlier", "Later", "Limited", "For", "limits", "(s)"])
     assert rows[1].split()[:3] == ["UserLimits=*:jobs=2,processors=2;user9:jobs=1", "3", "33.333"]
     assert rows[1].split()[-4:] == ["1", "1", "1", "33.333"]
     assert owners.splitlines()[3].split()[1:5] == ["user", "user1", "1", "0.03"]
-    assert said == (
+    assert found == (
         "hn: UserLimits limits 'user9', and no job of the log is of such a user; "
         "a user of this log is, for example, 'user1'\n"
     )
@@ -348,9 +348,9 @@ def test_the_page_shows_what_the_command_prints() -> None:
     page = (Path(__file__).parents[2] / "docs" / "policy-lab.md").read_text()
     start = "$ hn simulate --example --compare easy,UserLimits"
     command, *lines = page[page.index(start) :].partition("```")[0].splitlines()
-    code, shown, said = run(*command.removeprefix("$ hn simulate ").split())
+    code, shown, output = run(*command.removeprefix("$ hn simulate ").split())
     assert code == 0
-    assert [line for line in lines if line.startswith("hn:")] == said.splitlines()[-1:]
+    assert [line for line in lines if line.startswith("hn:")] == output.splitlines()[-1:]
     assert [line for line in lines if not line.startswith("hn:")] == shown.splitlines()
 
 
@@ -370,12 +370,12 @@ def test_limits_name_the_users_and_projects_of_the_cluster_whose_past_is_replaye
         past(2, 1, 50, 50, owner="ada", project="stars"),
         past(3, 2, 50, 50, owner="ada", project="stars"),
     ]
-    told = []
+    messages = []
     for limit in ("UserLimits=ada:jobs=1", "ProjectLimits=stars:jobs=1"):
         with ScriptedHead(tmp_path, {"ended_jobs": pages(tuple(jobs))}) as head:
-            said = hn("simulate", "--history", "--set", limit, "--json", state=head.directory)
-        told.append(json.loads(said.stdout)["limits"]["owners"])
-    assert [(each["scope"], each["name"], each["wait"]) for (each,) in told] == [
+            result = hn("simulate", "--history", "--set", limit, "--json", state=head.directory)
+        messages.append(json.loads(result.stdout)["limits"]["owners"])
+    assert [(each["scope"], each["name"], each["wait"]) for (each,) in messages] == [
         ("user", "ada", 50),
         ("project", "stars", 50),
     ]

@@ -58,51 +58,51 @@ def lived(
 
 
 def test_without_preemption_the_urgent_job_waits_for_an_end() -> None:
-    starts, told = lived(URGENT)
+    starts, found = lived(URGENT)
     assert starts == [0, 0, 100]
-    assert (told.returned, told.stopped, told.lost) == ([0, 0, 0], [0, 0, 0], [0, 0, 0])
+    assert (found.returned, found.stopped, found.lost) == ([0, 0, 0], [0, 0, 0], [0, 0, 0])
 
 
 def test_a_job_that_is_stopped_runs_again_from_its_beginning() -> None:
-    starts, told = lived(URGENT, IMMEDIATE)
+    starts, found = lived(URGENT, IMMEDIATE)
     assert starts == [0, 30, 10]  # the younger of the two gives way
-    assert told.started == [0, 0, 10]
-    assert told.ended == [100, 130, 30]
-    assert (told.returned, told.stopped, told.lost) == ([0, 1, 0], [0, 1, 0], [0, 10 * 2, 0])
+    assert found.started == [0, 0, 10]
+    assert found.ended == [100, 130, 30]
+    assert (found.returned, found.stopped, found.lost) == ([0, 1, 0], [0, 1, 0], [0, 10 * 2, 0])
 
 
 def test_nothing_is_lost_gracefully() -> None:
-    starts, told = lived(URGENT, "PreemptionType=Graceful")
+    starts, found = lived(URGENT, "PreemptionType=Graceful")
     assert starts == [0, 0, 100]
-    assert (told.stopped, told.lost) == ([0, 0, 0], [0, 0, 0])
+    assert (found.stopped, found.lost) == ([0, 0, 0], [0, 0, 0])
 
 
 def test_who_may_not_run_twice_is_not_stopped() -> None:
     starts, _ = lived(URGENT, IMMEDIATE, once=(read_selector("user:2"),))
     assert starts == [30, 0, 10]
-    starts, told = lived(URGENT, IMMEDIATE, once=(read_selector("user:1-2"),))
+    starts, found = lived(URGENT, IMMEDIATE, once=(read_selector("user:1-2"),))
     assert starts == [0, 0, 100]
-    assert told.lost == [0, 0, 0]
+    assert found.lost == [0, 0, 0]
 
 
 def test_only_the_tasks_are_stopped_whose_processors_are_needed() -> None:
-    _, told = lived(URGENT, *IN_PARTS, least=50)
-    assert told.stopped == [0, 1, 0]  # of two
-    assert told.returned == [0, 0, 0]
-    assert told.lost == [0, 10, 0]
+    _, found = lived(URGENT, *IN_PARTS, least=50)
+    assert found.stopped == [0, 1, 0]  # of two
+    assert found.returned == [0, 0, 0]
+    assert found.lost == [0, 10, 0]
     # The task waits until the first job is over, and the urgent one, which has one processor, runs for 40 s.
-    assert told.ended == [100, 150, 50]
-    _, told = lived(URGENT, IMMEDIATE, least=50)
-    assert (told.stopped, told.returned) == ([0, 2, 0], [0, 1, 0])
+    assert found.ended == [100, 150, 50]
+    _, found = lived(URGENT, IMMEDIATE, least=50)
+    assert (found.stopped, found.returned) == ([0, 2, 0], [0, 1, 0])
 
 
 def test_jobs_of_smaller_sizes_take_the_time_that_their_tasks_need() -> None:
     work = Workload((1, 2), (0, 0), (10, 10), (10, 10), (2, 4), users=("1", "2"))
-    starts, told = lived(work, least=50)
-    assert told.started == [0, 0]
-    assert told.ended == [10, 20]  # two of its four tasks wait for the other job
+    starts, found = lived(work, least=50)
+    assert found.started == [0, 0]
+    assert found.ended == [10, 20]  # two of its four tasks wait for the other job
     assert starts == [0, 10]
-    assert not any(told.cut)
+    assert not any(found.cut)
 
 
 @pytest.mark.parametrize(("bias", "stopped"), [("MediumBias", 4), ("NoBias", 6)])
@@ -111,13 +111,13 @@ def test_balanced_jobs_have_shares_by_their_priority(bias: str, stopped: int) ->
     work = Workload((1, 2), (0, 10), (100, 100), (100, 100), (12, 12), users=("9", "1"))
     above = read_priorities(["user:9=AboveNormal"])
     shares = BALANCED, f"PriorityBias={bias}"
-    _, told = lived(work, *shares, size=12, least=1, priorities=above)
-    assert told.started == [0, 10]
-    assert told.stopped[0] == stopped
-    assert told.lost[0] == 10 * stopped
-    _, told = lived(work, *shares, "PreemptionBalancedMode=Graceful", size=12, least=1, priorities=above)
-    assert told.lost == [0, 0]
-    assert told.started == [0, 100]
+    _, found = lived(work, *shares, size=12, least=1, priorities=above)
+    assert found.started == [0, 10]
+    assert found.stopped[0] == stopped
+    assert found.lost[0] == 10 * stopped
+    _, found = lived(work, *shares, "PreemptionBalancedMode=Graceful", size=12, least=1, priorities=above)
+    assert found.lost == [0, 0]
+    assert found.started == [0, 100]
 
 
 KINDS = (
@@ -137,17 +137,17 @@ def test_all_jobs_end_and_nobody_is_stopped_who_must_not_be(parameters: tuple[st
     for policy in sorted(POLICIES):
         for work in worlds(1, 40):
             replay = EngineReplay(work, pool(SIZE), policy, parameters=values, asking=asking)
-            starts, told = replay.run(), replay.preemption_cost()
-            check_toll(work, told)
+            starts, found = replay.run(), replay.preemption_cost()
+            check_toll(work, found)
             if least == 100:
                 ends = [start + time for start, time in zip(starts, work.run_times, strict=True)]
-                assert (ends, any(told.cut)) == (told.ended, False)
+                assert (ends, any(found.cut)) == (found.ended, False)
             if BALANCED not in parameters:
                 urgent = [row for row, size in enumerate(work.processors) if size == 1]
-                assert not any(told.stopped[row] for row in urgent)
+                assert not any(found.stopped[row] for row in urgent)
             if "Graceful" in parameters[-1]:
-                assert not any(told.lost)
-            stopped += sum(told.stopped)
+                assert not any(found.lost)
+            stopped += sum(found.stopped)
     could = "Graceful" not in parameters[-1] and (least < 100 or BALANCED not in parameters)
     assert (stopped > 0) == could
 
@@ -157,17 +157,17 @@ RANKED = RequestOverrides(
 )
 
 
-def check_toll(work: Workload, told: PreemptionCost) -> None:
+def check_toll(work: Workload, expected: PreemptionCost) -> None:
     """See that jobs held no more than there is, for all that was done, and what runs once was not stopped."""
     rows = range(len(work.numbers))
-    assert not any(told.stopped[row] for row in rows if work.processors[row] >= 6)
-    times = sorted(told.held)
-    levels = list(accumulate(told.held[time] for time in times))
+    assert not any(expected.stopped[row] for row in rows if work.processors[row] >= 6)
+    times = sorted(expected.held)
+    levels = list(accumulate(expected.held[time] for time in times))
     assert 0 <= min(levels) <= max(levels) <= SIZE
     assert levels[-1] == 0
     held = sum(level * (end - at) for level, (at, end) in zip(levels, pairwise(times), strict=False))
-    done = sum(work.run_times[row] * work.processors[row] for row in rows if not told.cut[row])
-    assert held >= done + sum(told.lost)
+    done = sum(work.run_times[row] * work.processors[row] for row in rows if not expected.cut[row])
+    assert held >= done + sum(expected.lost)
 
 
 def test_the_same_log_gives_the_same_answer() -> None:
@@ -260,14 +260,14 @@ ASKED = ("--engine", "--priority", "user:9=Highest")
 
 
 def run(*words: object) -> "tuple[int, str, str]":
-    said = hn("simulate", *map(str, words), state=Path("/nowhere"))
-    return said.returncode, said.stdout, said.stderr
+    result = hn("simulate", *map(str, words), state=Path("/nowhere"))
+    return result.returncode, result.stdout, result.stderr
 
 
 def test_settings_are_shown_side_by_side_with_a_line_for_each_priority(log: Path) -> None:
-    code, shown, said = run(log, *ASKED, "--compare", f"PreemptionType=None,{IMMEDIATE}")
+    code, shown, found = run(log, *ASKED, "--compare", f"PreemptionType=None,{IMMEDIATE}")
     heading, _, *rows = shown.splitlines()
-    assert (code, said) == (0, "")
+    assert (code, found) == (0, "")
     assert heading.split()[:2] == ["Policy", "Priority"]
     assert [row.split()[0] for row in rows] == [
         "PreemptionType=None",

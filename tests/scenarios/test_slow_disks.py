@@ -106,8 +106,8 @@ def test_what_looks_at_the_queue_waits_until_it_is_on_the_disk(tmp_path: Path) -
                     assert await last.refused(**WRONG) == "unknown-option"
             assert not any(each.done() for each in found)
             disk.go_on.set()
-            told = [await each for each in found]
-            assert [each["ok"] for each in told] == [True] * len(requests), told
+            answer = [await each for each in found]
+            assert [each["ok"] for each in answer] == [True] * len(requests), answer
 
     play(tmp_path, story)
 

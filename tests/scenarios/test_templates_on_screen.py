@@ -31,9 +31,9 @@ def test_a_template_is_imported_shown_used_exported_and_removed(state: Path, tmp
     assert hn("template", "export", "solver", state=state).stdout == SOLVER
     made = hn("job", "new", "/jobtemplate:Solver", "/runtime:3d", state=state)
     job = made.stdout.split()[-1].strip(".")
-    said = hn("job", "submit", "--jobtemplate", "Solver", "--quiet", "/bin/true", state=state)
-    assert said.returncode == 0, said.stderr
-    view = json.loads(hn("job", "view", said.stdout.strip(), "--json", state=state).stdout)
+    result = hn("job", "submit", "--jobtemplate", "Solver", "--quiet", "/bin/true", state=state)
+    assert result.returncode == 0, result.stderr
+    view = json.loads(hn("job", "view", result.stdout.strip(), "--json", state=state).stdout)
     assert view["run_time"] == 3600
     refused = hn("job", "submit", "/jobtemplate:Solver", "/runtime:3h", "/bin/true", state=state)
     assert refused.returncode != 0
@@ -53,9 +53,9 @@ def test_a_template_is_imported_shown_used_exported_and_removed(state: Path, tmp
 def test_a_file_that_is_no_template_is_refused_with_its_place(state: Path, tmp_path: Path) -> None:
     file = tmp_path / "wrong.toml"
     file.write_text('name = "x"\n[runtime]\nmost = "1h"\n')
-    said = hn("template", "import", str(file), state=state)
-    assert said.returncode == 2
-    assert "line 2" in said.stderr
-    assert "did you mean 'run_time'?" in said.stderr
+    result = hn("template", "import", str(file), state=state)
+    assert result.returncode == 2
+    assert "line 2" in result.stderr
+    assert "did you mean 'run_time'?" in result.stderr
     missing = hn("template", "import", str(tmp_path / "none"), state=state)
     assert f"template file '{tmp_path}/none' cannot be read: No such file or directory; " in missing.stderr

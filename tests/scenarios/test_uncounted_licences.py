@@ -14,7 +14,7 @@ JOB = '<Job Name="n" SoftwareLicense="solver:1"><Tasks><Task CommandLine="true"/
 OF_BOB = '<Job User="DOM\\ada"><Tasks><Task CommandLine="true"/></Tasks></Job>'
 
 
-def said(answer: dict[str, Any]) -> list[str]:
+def licence_reports(answer: dict[str, Any]) -> list[str]:
     return [item["what"] for item in answer["report"] if item["where"] == "licence"]
 
 
@@ -24,7 +24,7 @@ def test_a_licence_that_is_not_counted_is_reported_at_submission(tmp_path: Path,
         async with asking(scene, ADMINISTRATOR) as peer:
             if counted is not None:
                 await peer.done(verb="set_parameters", values={"Licences": counted})
-            found = said(await peer.done(verb="submit_job", jobfile=JOB))
+            found = licence_reports(await peer.done(verb="submit_job", jobfile=JOB))
         if counted and "solver" in counted:
             assert found == []
         else:

@@ -42,11 +42,11 @@ def test_a_suspended_job_says_since_when_and_what_lets_it_go_on(tmp_path: Path) 
             answer = await peer.done(verb="suspend_job", job=job)
             assert answer["state"] == "suspending"
             await stand_still(scene, peer, job)
-            told = await shown(peer, job)
-            assert (told["state"], told["state_detail"]) == ("Suspended", "suspended")
-            assert (told["suspended_since"], told["allocated"]) == (NOW, 0)
-            assert told["pending_reason"].startswith("it has been suspended since ")
-            assert told["allocation"]
+            reply = await shown(peer, job)
+            assert (reply["state"], reply["state_detail"]) == ("Suspended", "suspended")
+            assert (reply["suspended_since"], reply["allocated"]) == (NOW, 0)
+            assert reply["pending_reason"].startswith("it has been suspended since ")
+            assert reply["allocation"]
             listed = await peer.done(verb="jobs", states=["Suspended"])
             assert [each["id"] for each in listed["jobs"]] == [job]
             (reason,) = (await explained(peer, job))["reasons"]
@@ -58,9 +58,9 @@ def test_a_suspended_job_says_since_when_and_what_lets_it_go_on(tmp_path: Path) 
             assert (await explained(peer, job))["reasons"][0]["text"] == needs
             assert (await shown(peer, job))["pending_reason"] == needs
             await scene.end(other)
-            told = await shown(peer, job)
-            assert (told["state"], told["starts"]) == ("Running", 1)
-            texts = [entry["text"] for entry in told["history"]]
+            reply = await shown(peer, job)
+            assert (reply["state"], reply["starts"]) == ("Running", 1)
+            texts = [entry["text"] for entry in reply["history"]]
             assert any(text.startswith("Suspend requested by ") for text in texts)
             assert any(text.startswith("Resumed on n1 with 2 cores") for text in texts)
 
@@ -85,14 +85,14 @@ def test_a_held_job_names_each_hold_and_who_set_it(tmp_path: Path) -> None:
             assert f"'data', set by {by} at " in reasons[1]["text"]
             assert reasons[1]["text"].endswith(": no input yet")
             await scene.end(blocker)
-            told = await shown(peer, job)
-            assert told["state"] == "Queued"
-            assert "'user'" in told["pending_reason"]
+            reply = await shown(peer, job)
+            assert reply["state"] == "Queued"
+            assert "'user'" in reply["pending_reason"]
             assert (await peer.done(verb="release_job", job=job))["holds"][0]["name"] == "data"
             assert (await peer.done(verb="release_job", job=job, all=True))["holds"] == []
-            told = await shown(peer, job)
-            assert told["state"] == "Running"
-            texts = [entry["text"] for entry in told["history"]]
+            reply = await shown(peer, job)
+            assert reply["state"] == "Running"
+            texts = [entry["text"] for entry in reply["history"]]
             assert f"Hold data set by {by}: no input yet" in texts
             assert f"Hold data released by {by}" in texts
 
@@ -109,9 +109,9 @@ def test_a_dry_run_reports_holds_and_of_the_deadline(tmp_path: Path) -> None:
                 "tasks": [{"command": "x"}],
             }
             answer = await peer.done(verb="check_job", jobfile=json.dumps(described), dialect="native")
-            told = answer["explanation"]
-            assert [reason["text"] for reason in told["reasons"]] == ["it would have the hold 'data'"]
-            assert (told["deadline"]["at"], told["deadline"]["last_start"]) == (NOW + 7200, NOW + 3600)
+            reply = answer["explanation"]
+            assert [reason["text"] for reason in reply["reasons"]] == ["it would have the hold 'data'"]
+            assert (reply["deadline"]["at"], reply["deadline"]["last_start"]) == (NOW + 7200, NOW + 3600)
 
     run(tmp_path, story)
 

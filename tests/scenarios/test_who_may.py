@@ -177,8 +177,8 @@ def test_the_log_says_what_a_request_was_about(tmp_path: Path) -> None:
             assert await peer.refused(verb="job", job=99) == "no-such-job"
             shown = (await peer.done(verb="audit_log", job=job))["entries"]
         about = ("verb", "job", "node", "parameters")
-        said = [tuple(entry.get(name) for name in about) for entry in entries(scene)]
-        assert said == [
+        found = [tuple(entry.get(name) for name in about) for entry in entries(scene)]
+        assert found == [
             ("submit_job", job, None, None),
             ("cancel_job", job, None, None),
             ("set_parameters", None, None, {"SchedulingDepth": "7"}),

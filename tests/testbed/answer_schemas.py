@@ -17,6 +17,6 @@ def check_schema(verb: str, answer: dict[str, Any]) -> None:
     if declared is None or declared.kind is VerbKind.STREAM or not answer.get("ok", True):
         return
     answer_type = get_args(declared.answer)[0] if declared.kind is VerbKind.UPDATES else declared.answer
-    said = {name: value for name, value in answer.items() if name != "ok"}
-    read = msgspec.json.decode(msgspec.json.encode(msgspec.convert(said, answer_type)))
-    assert read == said, f"{verb}: {sorted(name for name in said if said[name] != read.get(name))}"
+    found = {name: value for name, value in answer.items() if name != "ok"}
+    read = msgspec.json.decode(msgspec.json.encode(msgspec.convert(found, answer_type)))
+    assert read == found, f"{verb}: {sorted(name for name in found if found[name] != read.get(name))}"

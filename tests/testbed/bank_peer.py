@@ -79,11 +79,11 @@ class Till:
         rows = self.database.execute(
             "select name, stage, charge from jobs where name = ? and machine = ?", (name, machine)
         ).fetchall()
-        told = [
+        found = [
             f"<Job><JobId>{name}</JobId><Stage>{stage}</Stage><Charge>{charge}</Charge></Job>"
             for name, stage, charge in rows
         ]
-        return len(rows), "", "".join(told)
+        return len(rows), "", "".join(found)
 
     def price(self, action: str, job: dict[str, str], *, replaces: bool) -> tuple[int, str, str]:
         name, project = job["JobId"], job.get("ProjectId", "")
@@ -110,13 +110,13 @@ class Till:
             self.database.execute(
                 "insert into reservations values (?, ?, ?, ?)", (name, project, amount, held)
             )
-            told = f"<Reserve><Amount>{amount}</Amount><Job>{held}</Job></Reserve>"
-            return amount, f"Successfully reserved {amount} credits for job {name}{_removed(removed)}", told
+            found = f"<Reserve><Amount>{amount}</Amount><Job>{held}</Job></Reserve>"
+            return amount, f"Successfully reserved {amount} credits for job {name}{_removed(removed)}", found
         self.database.execute("update jobs set charge = charge + ? where id = ?", (amount, held))
         self.database.execute("update accounts set amount = amount - ? where project = ?", (amount, project))
         removed = self.release(name)
-        told = f"<Charge><Amount>{amount}</Amount><Job>{held}</Job></Charge>"
-        return amount, f"Successfully charged job {name} for {amount} credits{_removed(removed)}", told
+        found = f"<Charge><Amount>{amount}</Amount><Job>{held}</Job></Charge>"
+        return amount, f"Successfully charged job {name} for {amount} credits{_removed(removed)}", found
 
     def refund(self, name: str) -> tuple[int, str, str]:
         rows = self.database.execute(
@@ -131,8 +131,8 @@ class Till:
             raise Refused("740", "There are no charges to refund")
         self.database.execute("update jobs set charge = 0 where id = ?", (number,))
         self.database.execute("update accounts set amount = amount + ? where project = ?", (amount, project))
-        told = f"<Refund><JobId>{name}</JobId><Refund>{amount}</Refund></Refund>"
-        return amount, f"Successfully refunded {amount} credits for job {name}", told
+        found = f"<Refund><JobId>{name}</JobId><Refund>{amount}</Refund></Refund>"
+        return amount, f"Successfully refunded {amount} credits for job {name}", found
 
     def free(self, project: str) -> int:
         """Return the balance of a project: what it has, less what is reserved."""
@@ -207,10 +207,10 @@ def answered(till: Till, message: bytes, directory: Path) -> str:
     words = f"<Message>{words}</Message>" if words else ""
     status = f"<Status><Value>{word}</Value><Code>{code}</Code>{words}</Status>"
     count = f"<Count>{amount}</Count>" if word == "Success" else ""
-    told = f"<Data>{data}</Data>" if data else ""
+    found = f"<Data>{data}</Data>" if data else ""
     return (
         '<?xml version="1.0" encoding="UTF-8"?>\n<Envelope><Body><Response actor="root">'
-        f"{status}{count}{told}</Response></Body></Envelope>"
+        f"{status}{count}{found}</Response></Body></Envelope>"
     )
 
 
@@ -259,7 +259,7 @@ class BankPeer:
         new.write_text(json.dumps(faults))
         new.replace(self.directory / "faults")
 
-    def told(self, action: str) -> dict[str, list[int]]:
+    def requests(self, action: str) -> dict[str, list[int]]:
         """Return what it was told to do and did: amounts by the names of runs."""
         found: dict[str, list[int]] = {}
         rows = self.till.database.execute(

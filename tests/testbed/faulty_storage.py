@@ -201,7 +201,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Return the headers about a file."""
         md5 = hashlib.md5(data, usedforsecurity=False)
         sha256 = base64.b64encode(hashlib.sha256(data).digest()).decode()
-        told = {
+        shown = {
             "repr": {"Repr_Digest": f"sha-256=:{sha256}:"},
             "digest": {"Digest": f"SHA-256={sha256}"},
             "adler": {"Digest": f"adler32={zlib.adler32(data):08x}"},
@@ -210,7 +210,7 @@ class _Handler(BaseHTTPRequestHandler):
         }
         found = {"ETag": f'"{md5.hexdigest()}"'}
         for each in faults:
-            found |= told.get(each, {})
+            found |= shown.get(each, {})
         return found
 
     def do_HEAD(self) -> None:

@@ -36,8 +36,8 @@ class ForkedCommands:
     ) -> "subprocess.CompletedProcess[str]":
         """Carry out a command; its input and output are files in memory."""
         calls = self._ready()
-        said = json.dumps([[*words], environment, os.getpid()]).encode()
-        files = [_file(said), _file(stdin.encode()), _file(b""), _file(b""), os.open(cwd or ".", os.O_PATH)]
+        found = json.dumps([[*words], environment, os.getpid()]).encode()
+        files = [_file(found), _file(stdin.encode()), _file(b""), _file(b""), os.open(cwd or ".", os.O_PATH)]
         answers, answering = socket.socketpair()
         with answers, answering:
             socket.send_fds(calls, [b"c"], [*files, answering.fileno()])
@@ -98,13 +98,13 @@ def serve() -> None:
 def _carry_out(files: list[int]) -> None:
     """Carry out a command and answer with its exit status.  Never returns."""
     try:
-        said, *standard, directory, answers = files
-        words, environment, parent = json.loads(os.pread(said, os.fstat(said).st_size, 0))
+        found, *standard, directory, answers = files
+        words, environment, parent = json.loads(os.pread(found, os.fstat(found).st_size, 0))
         for place, file in enumerate(standard):
             os.dup2(file, place)
         os.fchdir(directory)
         os.set_inheritable(answers, False)
-        for file in (said, *standard, directory):
+        for file in (found, *standard, directory):
             os.close(file)
         os.environ["TZ"] = environment["TZ"]
         time.tzset()

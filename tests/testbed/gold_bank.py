@@ -141,10 +141,10 @@ class GoldBank:
         return done.stdout
 
     def rows(self, command: str) -> list[list[str]]:
-        told = self.shell(command).splitlines()
-        return [line.split("|") for line in told[1:] if "|" in line]
+        result = self.shell(command).splitlines()
+        return [line.split("|") for line in result[1:] if "|" in line]
 
-    def told(self, action: str) -> dict[str, list[int]]:
+    def requests(self, action: str) -> dict[str, list[int]]:
         """Return what it was told to do and did: amounts by the names of runs."""
         if action == "Query":
             return {name: [self._asked.count(name)] for name in self._asked}
@@ -161,9 +161,9 @@ class GoldBank:
         return {name: int(float(amount)) for name, amount in self.rows(joined)}
 
     def amount(self, project: str) -> int:
-        told = self.shell(f"Account Balance Project:={project} IgnoreReservations:=True")
-        found = re.search(r"balance is (-?\d+) credits", told)
-        assert found, told
+        result = self.shell(f"Account Balance Project:={project} IgnoreReservations:=True")
+        found = re.search(r"balance is (-?\d+) credits", result)
+        assert found, result
         return int(found[1])
 
     def leave(self, project: str, amount: int) -> None:

@@ -63,8 +63,8 @@ class GridEnginePeer(RealPeer):
             "SGE_ROOT": str(self.root), "SGE_CELL": "default", "SGE_ND": "1",
             "SGE_QMASTER_PORT": str(master), "SGE_EXECD_PORT": str(executor),
         }  # fmt: skip
-        told = " ".join(f"{name}={value}" for name, value in variables.items() if name != "SGE_ND")
-        real = {name: f"env {told} {shutil.which(name) or f'/usr/bin/{name}'}" for name in PROGRAMS}
+        found = " ".join(f"{name}={value}" for name, value in variables.items() if name != "SGE_ND")
+        real = {name: f"env {found} {shutil.which(name) or f'/usr/bin/{name}'}" for name in PROGRAMS}
         super().__init__(directory, PACKAGES, {**real, "dd": "/bin/dd"}, variables)  # dd reads the exit files
 
     def names(self) -> list[str]:
@@ -111,10 +111,10 @@ class GridEnginePeer(RealPeer):
             "listener_threads": 2, "worker_threads": 2, "scheduler_threads": 1,
         }  # fmt: skip
         (common / "bootstrap").write_text("".join(f"{name} {value}\n" for name, value in bootstrap.items()))
-        told = {"execd_spool_dir": here / "execd", "min_uid": 0, "min_gid": 0, "mailer": "/bin/true"}
-        told["reporting_params"] = "accounting=true reporting=false flush_time=00:00:01 joblog=false"
+        answer = {"execd_spool_dir": here / "execd", "min_uid": 0, "min_gid": 0, "mailer": "/bin/true"}
+        answer["reporting_params"] = "accounting=true reporting=false flush_time=00:00:01 joblog=false"
         lines = (SHARE / "default-configuration").read_text().splitlines()
-        (here / "configuration").write_text(_with_values(lines, told))
+        (here / "configuration").write_text(_with_values(lines, answer))
         apart = {"LD_LIBRARY_PATH": str(LIBRARIES)}
         self.run(f"{LIBRARIES}/spoolinit", "classic", "libspoolc", spool, "init", **apart)
         for kind, what in (
@@ -145,12 +145,12 @@ class GridEnginePeer(RealPeer):
         return any(line.startswith("main.q") and len(line.split()) == 5 for line in lines)
 
 
-def _with_values(lines: list[str], told: dict[str, object] | dict[str, str]) -> str:
+def _with_values(lines: list[str], texts: dict[str, object] | dict[str, str]) -> str:
     """Return lines of a name and a value each, some of them with another value."""
     names = [line.split(maxsplit=1)[0] for line in lines if line.strip()]
     kept = [line for line in lines if line.strip()]
     return "".join(
-        f"{name} {told[name]}\n" if name in told else f"{line}\n"
+        f"{name} {texts[name]}\n" if name in texts else f"{line}\n"
         for name, line in zip(names, kept, strict=True)
     )
 

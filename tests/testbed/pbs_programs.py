@@ -236,8 +236,8 @@ def print_text(site, jobs):
             pairs = (
                 [(f"{name}.{k}", v) for k, v in value.items()] if isinstance(value, dict) else [(name, value)]
             )
-            for each, said in pairs:
-                print(f"    {each} = {said}")
+            for each, found in pairs:
+                print(f"    {each} = {found}")
         print(f"    Variable_List = {variables[:60]}" + (f"\n\t{variables[60:]}" if variables[60:] else ""))
         print()
 

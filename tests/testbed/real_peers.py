@@ -155,8 +155,8 @@ def install_packages(*packages: str) -> None:
 
 
 def _is_installed(package: str) -> bool:
-    said = subprocess.run(["dpkg-query", "-W", "-f=${Status}", package], capture_output=True, text=True)
-    return "ok installed" in said.stdout
+    result = subprocess.run(["dpkg-query", "-W", "-f=${Status}", package], capture_output=True, text=True)
+    return "ok installed" in result.stdout
 
 
 def free_ports(count: int) -> list[int]:

@@ -110,8 +110,8 @@ def test_what_is_gone_is_looked_for_in_its_files_then_in_the_history() -> None:
     table = table_with(job="7")
     table.polled({}, Instant(1), Instant(1))
     assert [one.marker for one in table.to_look_at()] == [MARK]
-    said = "code=3 signal=0 start=5 end=9 id=7 host=n1"
-    assert outcome(settled(table, Files(True, said), 2)) == ("exited", 3, None)
+    found = "code=3 signal=0 start=5 end=9 id=7 host=n1"
+    assert outcome(settled(table, Files(True, found), 2)) == ("exited", 3, None)
     other = table_with(job="7")
     other.polled({}, Instant(1), Instant(1))
     ended = row(ForeignState.ENDED, "FAILED", exit_code=4, started=Instant(1))
@@ -139,8 +139,8 @@ def test_a_look_at_its_files_counts_from_when_it_began() -> None:
     ended = row(ForeignState.ENDED, "COMPLETED", exit_code=0)
     table.polled(ended, Instant(0), Instant(0))
     assert table.looked({MARK: NOTHING}, Instant(1), Instant(60)) == []
-    said = "code=0 signal=0 start=5 end=9 id=7 host=n1"
-    table.looked({MARK: Files(True, said)}, Instant(60), Instant(61))
+    found = "code=0 signal=0 start=5 end=9 id=7 host=n1"
+    table.looked({MARK: Files(True, found)}, Instant(60), Instant(61))
     assert outcome(table.remembered(None, Instant(61))) == ("exited", 0, None)
     gone = table_with(job="7")
     gone.polled({}, Instant(1), Instant(1))
@@ -201,16 +201,16 @@ def test_a_signal_in_the_exit_file_is_explained_by_the_state(
 ) -> None:
     table = table_with(job="7")
     table.polled(row(ForeignState.ENDED, word), Instant(0), Instant(0))
-    said = Files(True, "code=143 signal=15 start=5 end=9 id=7 host=n1")
-    assert outcome(settled(table, said, 1)) == wanted
+    found = Files(True, "code=143 signal=15 start=5 end=9 id=7 host=n1")
+    assert outcome(settled(table, found, 1)) == wanted
 
 
 def test_what_was_used_is_waited_for_as_long_as_the_accounting_may_be_late() -> None:
-    said = Files(True, "code=0 signal=0 start=5 end=9 id=7 host=n1 user=0m1.5s system=0m0.5s")
+    found = Files(True, "code=0 signal=0 start=5 end=9 id=7 host=n1 user=0m1.5s system=0m0.5s")
     for late, used in ((14, MEASURED), (15, ResourceUsage(1.5, 0.5))):
         table = table_with(job="7")
         table.polled(row(ForeignState.ENDED, "COMPLETED"), Instant(0), Instant(0))
-        assert [news.kind for news in table.looked({MARK: said}, Instant(1), Instant(1))] == ["started"]
+        assert [news.kind for news in table.looked({MARK: found}, Instant(1), Instant(1))] == ["started"]
         assert table.remembered({}, Instant(1)) == []
         assert [one.marker for one in table.to_remember()] == [MARK]
         rows = row(ForeignState.ENDED, "COMPLETED", usage=MEASURED) if used is MEASURED else {}
@@ -433,7 +433,7 @@ class Head:
         self.keys = [AttemptPlace(number, 1, 1, 1) for number in range(1, count + 1)]
         self.ids: dict[AttemptPlace, str] = {}
         self.ended: dict[AttemptPlace, HandOffReport] = {}
-        self.told: set[AttemptPlace] = set()
+        self.acknowledged: set[AttemptPlace] = set()
 
     def take(self, news: Sequence[HandOffReport], table: HandOffTable) -> None:
         for one in news:
@@ -451,8 +451,10 @@ class Head:
         for key in self.keys:
             if key not in self.ended:
                 job, marker = self.ids.get(key, ""), marker_of("00000000", key)
-                table.add(key, marker, "ada", job=job, may_be_there=key in self.told, now=Instant(now))
-                self.told.add(key)
+                table.add(
+                    key, marker, "ada", job=job, may_be_there=key in self.acknowledged, now=Instant(now)
+                )
+                self.acknowledged.add(key)
         return table
 
 
@@ -513,9 +515,9 @@ def test_a_clock_there_that_is_wrong_changes_neither_start_nor_length(behind: fl
     assert news.at is not None
     assert now - 30 <= news.at <= now
     later = now + 60
-    said = f"code=0 signal=0 start={began - behind:.0f} end={later - 2 - behind:.0f} id=7 host=n"
+    found = f"code=0 signal=0 start={began - behind:.0f} end={later - 2 - behind:.0f} id=7 host=n"
     table.polled(row(ForeignState.ENDED, "COMPLETED"), Instant(later), Instant(later))
-    (ended,) = [each.outcome for each in settled(table, Files(True, said), later) if each.kind == "ended"]
+    (ended,) = [each.outcome for each in settled(table, Files(True, found), later) if each.kind == "ended"]
     assert ended is not None
     assert ended.started is not None
     assert ended.ended is not None
@@ -530,8 +532,8 @@ def test_a_run_of_less_than_a_second_is_not_moved_to_when_it_was_noticed() -> No
     table.sent(KEY, Instant(1000.7))
     table.submitted(KEY, SubmissionResult("queued", "7"), Instant(1000.8))
     table.polled(row(ForeignState.ENDED, "COMPLETED"), Instant(1031), Instant(1031))
-    said = "code=0 signal=0 start=1000 end=1000 id=7 host=n"
-    (ended,) = [each.outcome for each in settled(table, Files(True, said), 1031) if each.kind == "ended"]
+    found = "code=0 signal=0 start=1000 end=1000 id=7 host=n"
+    (ended,) = [each.outcome for each in settled(table, Files(True, found), 1031) if each.kind == "ended"]
     assert ended is not None
     assert (ended.started, ended.ended) == (1000.0, 1000.0)
 

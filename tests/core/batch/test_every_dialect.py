@@ -198,8 +198,8 @@ def test_no_line_of_a_job_is_a_directive_for_the_other_scheduler(system: Resourc
     assert not [line for line in made.splitlines()[2:] if line.startswith("#")]
     assert "#BSUB -q x" in made
     words = made[made.index("printf %s ") : made.index(" > ", made.index("printf %s "))]
-    said = subprocess.run(["/bin/sh", "-c", words], capture_output=True, text=True, check=True).stdout
-    assert said == task.script
+    found = subprocess.run(["/bin/sh", "-c", words], capture_output=True, text=True, check=True).stdout
+    assert found == task.script
 
 
 @pytest.mark.parametrize("system", ResourceSystem)
@@ -268,10 +268,10 @@ def test_nothing_is_concluded_from_a_command_that_failed(
     system: ResourceSystem, text: str, status: int | None
 ) -> None:
     dialect = DIALECTS[system]
-    for said in (CommandResult(status, text, ""), CommandResult(status, "", text)):
-        assert dialect.polled(said) is None
-        assert not dialect.remembered(said)
-        assert dialect.submitted(said).kind != "queued"
+    for found in (CommandResult(status, text, ""), CommandResult(status, "", text)):
+        assert dialect.polled(found) is None
+        assert not dialect.remembered(found)
+        assert dialect.submitted(found).kind != "queued"
     assert dialect.submitted(CommandResult(None, text, "")).kind == "doubtful"
     assert dialect.submitted(CommandResult(0, "", "")).kind == "doubtful"
 
@@ -310,7 +310,7 @@ def test_a_number_that_is_none_is_not_known_and_fails_nothing(system: ResourceSy
     dialect = DIALECTS[system]
     for text in ENDS[system].values():
         for found in re.finditer(r"\d+", text):
-            said = CommandResult(0, f"{text[: found.start()]}{number}{text[found.end() :]}\n", "")
-            for row in {**(dialect.remembered(said) or {}), **(dialect.polled(said) or {})}.values():
+            shown = CommandResult(0, f"{text[: found.start()]}{number}{text[found.end() :]}\n", "")
+            for row in {**(dialect.remembered(shown) or {}), **(dialect.polled(shown) or {})}.values():
                 assert all(abs(each or 0) < 2**31 for each in (row.exit_code, row.signal))
                 assert 0 <= (row.started or 0) < 1e12

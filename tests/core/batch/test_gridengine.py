@@ -51,7 +51,7 @@ def test_the_options_of_a_submission_are_those_that_were_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "id_"),
+    ("expected", "kind", "id_"),
     [
         (answer("7\n"), "queued", "7"),
         (answer('warning: "-N" option has already been set\n7\n'), "queued", "7"),
@@ -61,8 +61,8 @@ def test_the_options_of_a_submission_are_those_that_were_asked_for() -> None:
         (answer("", "", 1), "doubtful", ""),
     ],
 )
-def test_only_a_clear_answer_is_one(said: CommandResult, kind: str, id_: str) -> None:
-    found = ENGINE.submitted(said)
+def test_only_a_clear_answer_is_one(expected: CommandResult, kind: str, id_: str) -> None:
+    found = ENGINE.submitted(expected)
     assert (found.kind, found.id) == (kind, id_)
 
 
@@ -94,10 +94,10 @@ def test_a_poll_reads_the_letters_of_states() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", [answer("", "error: commlib error", 1), answer(LIST.format("")[:-20]), answer(LIST, "", None)]
+    "expected", [answer("", "error: commlib error", 1), answer(LIST.format("")[:-20]), answer(LIST, "", None)]
 )
-def test_nothing_is_learnt_from_an_answer_that_failed_or_was_cut(said: CommandResult) -> None:
-    assert ENGINE.polled(said) is None
+def test_nothing_is_learnt_from_an_answer_that_failed_or_was_cut(expected: CommandResult) -> None:
+    assert ENGINE.polled(expected) is None
 
 
 @needs_records

@@ -18,7 +18,7 @@ from headnode.core.batch.site import MAX_TEXT, SiteJob
 from headnode.core.batch.slurm_reasons import may_start
 
 
-def said(out: str, status: int | None = 0, err: str = "") -> CommandResult:
+def result_of(out: str, status: int | None = 0, err: str = "") -> CommandResult:
     return CommandResult(status, out, err)
 
 
@@ -35,7 +35,7 @@ def queue_of(host: str, *rows: str, queue: str = "main.q") -> str:
 
 
 def answer(queues: str = "", waiting: str = "") -> CommandResult:
-    return said(
+    return result_of(
         "<?xml version='1.0'?>\n<job_info>\n<queue_info>\n"
         f"{queues}</queue_info>\n<job_info>\n{waiting}</job_info>\n</job_info>\n"
     )
@@ -104,7 +104,12 @@ def test_a_name_is_only_a_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [said("", 1, "error: unable to contact qmaster"), said("<job_info><job_list"), said("", None)]
+    "wrong",
+    [
+        result_of("", 1, "error: unable to contact qmaster"),
+        result_of("<job_info><job_list"),
+        result_of("", None),
+    ],
 )
 def test_what_is_cut_or_an_error_is_no_answer(wrong: CommandResult) -> None:
     assert read_queue(wrong, "") is None
@@ -127,10 +132,12 @@ def test_hosts_have_the_slots_of_their_queues() -> None:
         host("global"), host("n1", main=(3, 8, "")), host("n2", main=(0, 8, "d"), long=(0, 4, "")),
         host("n3", main=(0, 8, "au")),
     ]  # fmt: skip
-    found = read_nodes(said(f"<?xml version='1.0'?>\n<qhost>\n{''.join(hosts)}</qhost>\n"), "")
+    found = read_nodes(result_of(f"<?xml version='1.0'?>\n<qhost>\n{''.join(hosts)}</qhost>\n"), "")
     assert found is not None
-    told = [(one.name, one.partitions, one.processors, one.allocated, one.state, one.closed) for one in found]
-    assert told == [
+    shown = [
+        (one.name, one.partitions, one.processors, one.allocated, one.state, one.closed) for one in found
+    ]
+    assert shown == [
         ("n1", ("main.q",), 8, 3, "mixed", ""),
         ("n2", ("long.q",), 4, 0, "idle", ""),
         ("n3", ("main.q",), 8, 0, "au", "au"),
@@ -140,7 +147,7 @@ def test_hosts_have_the_slots_of_their_queues() -> None:
 
 def test_queues_have_their_longest_run_time() -> None:
     text = "SGE 8.1.9\nqname main.q\nh_rt INFINITY\n\nqname short.q\ns_rt 1:0:0\nh_rt 2:00:00,[n1=1:00:00]\n"
-    found = read_facts(said(text))
+    found = read_facts(result_of(text))
     assert found is not None
     assert found.version == "8.1.9"
     assert {each.name: each.most_time for each in found.partitions} == {"main.q": inf, "short.q": 7200.0}
@@ -168,7 +175,9 @@ category     -l h_rt=600
 )
 def test_what_has_ended_is_in_its_accounting(failed: str, word: str) -> None:
     line = "=" * 62
-    found = read_history(said(f"{line}\n{RECORD.format(failed=failed)}{line}\nqname main.q\njobnumber x\n"))
+    found = read_history(
+        result_of(f"{line}\n{RECORD.format(failed=failed)}{line}\nqname main.q\njobnumber x\n")
+    )
     assert found is not None
     (job,) = found
     assert (job.id, job.word, job.processors, job.limit) == ("8", word, 2, 600.0)
@@ -176,8 +185,8 @@ def test_what_has_ended_is_in_its_accounting(failed: str, word: str) -> None:
 
 
 def test_no_ended_job_is_an_answer_and_no_accounting_is_none() -> None:
-    assert read_history(said("", 1, "error: job name * not found")) == ()
-    assert read_history(said("", 1, "no accounting file")) is None
+    assert read_history(result_of("", 1, "error: job name * not found")) == ()
+    assert read_history(result_of("", 1, "no accounting file")) is None
 
 
 def test_it_is_asked_for_what_ended_since_then() -> None:

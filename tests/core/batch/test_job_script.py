@@ -49,11 +49,11 @@ def report(folder: Path) -> ExitReport:
 @pytest.mark.parametrize("code", [0, 1, 7, 127])
 def test_the_exit_file_has_the_exit_code(tmp_path: Path, code: int) -> None:
     assert run(script_in(tmp_path, "/bin/sh", "-c", f"echo said; echo wrong >&2; exit {code}")) == code
-    said = report(tmp_path)
-    assert (said.code, said.signal) == (code, None)
-    assert said.started is not None
-    assert said.ended is not None
-    assert said.started <= said.ended
+    found = report(tmp_path)
+    assert (found.code, found.signal) == (code, None)
+    assert found.started is not None
+    assert found.ended is not None
+    assert found.started <= found.ended
     assert (tmp_path / OUTPUT).read_text() == "said\nwrong\n"
 
 

@@ -72,8 +72,8 @@ FORMS = {
 }
 
 
-def only(said: CommandResult) -> ForeignJob:
-    rows = PBS.polled(said)
+def only(expected: CommandResult) -> ForeignJob:
+    rows = PBS.polled(expected)
     assert rows is not None
     (found,) = rows.values()
     return found
@@ -117,14 +117,14 @@ echo {said}; exit {status}
 
 
 @pytest.mark.parametrize(
-    ("longest", "said", "status", "asked"), [(230, "7.head", 0, 1), (15, "7.head", 0, 2), (230, "gone", 1, 1)]
+    ("longest", "text", "status", "asked"), [(230, "7.head", 0, 1), (15, "7.head", 0, 2), (230, "gone", 1, 1)]
 )
 def test_a_server_with_short_names_gets_the_marker_as_a_variable(
-    tmp_path: Path, longest: int, said: str, status: int, asked: int
+    tmp_path: Path, longest: int, text: str, status: int, asked: int
 ) -> None:
     """Only what qsub itself has refused is submitted again."""
     log = tmp_path / "log"
-    (tmp_path / "qsub").write_text(QSUB.format(log=log, longest=longest, said=said, status=status))
+    (tmp_path / "qsub").write_text(QSUB.format(log=log, longest=longest, said=text, status=status))
     (tmp_path / "qsub").chmod(0o755)
     done = subprocess.run(
         PBS.submit(Submission(MARKER)),
@@ -132,7 +132,7 @@ def test_a_server_with_short_names_gets_the_marker_as_a_variable(
         capture_output=True,
         text=True,
     )
-    assert (done.stdout, done.returncode) == (f"{said}\n", status)
+    assert (done.stdout, done.returncode) == (f"{text}\n", status)
     lines = log.read_text().splitlines()
     assert len(lines) == asked
     assert f"-N {MARKER} " in lines[0]
@@ -147,7 +147,7 @@ def test_names_of_jobs_fit_old_servers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "id_"),
+    ("expected", "kind", "id_"),
     [
         (answer("7.head.site\n"), "queued", "7.head.site"),
         (answer("7\n"), "queued", "7"),
@@ -163,8 +163,8 @@ def test_names_of_jobs_fit_old_servers() -> None:
         (answer("", "", 1), "doubtful", ""),
     ],
 )  # fmt: skip
-def test_only_a_clear_answer_is_one(said: CommandResult, kind: str, id_: str) -> None:
-    found = PBS.submitted(said)
+def test_only_a_clear_answer_is_one(expected: CommandResult, kind: str, id_: str) -> None:
+    found = PBS.submitted(expected)
     assert (found.kind, found.id) == (kind, id_)
 
 
@@ -261,10 +261,10 @@ def test_spaces_in_a_value_do_not_hold_the_poll_of_all_users() -> None:
 
 def test_a_server_that_is_away_is_no_empty_list() -> None:
     """OpenPBS 22.05 prints a whole document without jobs then."""
-    said = answer(
+    message = answer(
         json.dumps(HEADER), "Connection refused\nqstat: cannot connect to server head (errno=15010)", 255
     )
-    assert PBS.polled(said) is None
+    assert PBS.polled(message) is None
     assert PBS.polled(answer(json.dumps(HEADER))) == {}
 
 
@@ -366,7 +366,7 @@ def test_a_signal_of_the_exit_file_is_believed_where_pbs_says_nothing_else(word:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "expected",
     [
         answer("", "qstat: PBS is not configured to maintain job history", 36),
         answer("", "Connection refused\nqstat: cannot connect to server head", 255),
@@ -374,8 +374,8 @@ def test_a_signal_of_the_exit_file_is_believed_where_pbs_says_nothing_else(word:
         answer("", "", 153),
     ],
 )
-def test_without_a_history_nothing_is_remembered(said: CommandResult) -> None:
-    assert PBS.remembered(said) is None
+def test_without_a_history_nothing_is_remembered(expected: CommandResult) -> None:
+    assert PBS.remembered(expected) is None
 
 
 def test_the_history_of_some_is_not_lost_for_those_that_are_unknown() -> None:

@@ -123,17 +123,17 @@ def test_each_question_has_its_own_word() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "expected",
     [
         answer(row(*RUNS), status=1),
         answer(row(*RUNS), status=None),
         answer(row(*RUNS), "slurm_load_jobs error: Unable to contact slurm controller"),
     ],
 )
-def test_an_answer_with_a_complaint_is_none(said: CommandResult) -> None:
-    assert read_queue(said, WORD) is None
-    assert read_nodes(said, WORD) is None
-    assert read_history(said) is None
+def test_an_answer_with_a_complaint_is_none(expected: CommandResult) -> None:
+    assert read_queue(expected, WORD) is None
+    assert read_nodes(expected, WORD) is None
+    assert read_history(expected) is None
 
 
 def test_of_a_large_queue_what_runs_and_what_is_first_is_kept() -> None:

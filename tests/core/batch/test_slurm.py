@@ -65,7 +65,7 @@ def test_the_options_of_a_submission_are_those_that_were_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "kind", "id_"),
+    ("expected", "kind", "id_"),
     [
         (answer("7\n"), "queued", "7"),
         (answer("You will be charged 3 hours\n7;cluster\n"), "queued", "7"),
@@ -79,8 +79,8 @@ def test_the_options_of_a_submission_are_those_that_were_asked_for() -> None:
         (answer("7\n", "", None), "doubtful", ""),
     ],
 )  # fmt: skip
-def test_only_a_clear_answer_is_one(said: CommandResult, kind: str, id_: str) -> None:
-    found = SLURM.submitted(said)
+def test_only_a_clear_answer_is_one(expected: CommandResult, kind: str, id_: str) -> None:
+    found = SLURM.submitted(expected)
     assert (found.kind, found.id) == (kind, id_)
 
 
@@ -141,7 +141,7 @@ def test_a_poll_says_what_is_held_by_its_user_and_for_how_long_it_may_run() -> N
 
 
 @pytest.mark.parametrize(
-    "said",
+    "expected",
     [
         answer("", "slurm_load_jobs error: Unable to contact slurm controller (connect failure)", 1),
         answer("", "squeue: error: Invalid user: 77777", 0),
@@ -151,8 +151,8 @@ def test_a_poll_says_what_is_held_by_its_user_and_for_how_long_it_may_run() -> N
         answer(""),
     ],
 )
-def test_nothing_is_learnt_from_an_answer_that_failed(said: CommandResult) -> None:
-    assert SLURM.polled(said) is None
+def test_nothing_is_learnt_from_an_answer_that_failed(expected: CommandResult) -> None:
+    assert SLURM.polled(expected) is None
 
 
 @needs_records
@@ -194,8 +194,8 @@ def test_the_history_has_how_jobs_ended() -> None:
 
 def test_no_memory_that_is_told_is_more_than_a_task_can_use() -> None:
     """A larger number cannot be sent to the head: the process that hands over jobs of all users would end."""
-    told = accounted("1", "COMPLETED", "0:0", "01:02", "01:02", f"{'9' * 15}T", MARKER)
-    rows = SLURM.remembered(answer(told))
+    found = accounted("1", "COMPLETED", "0:0", "01:02", "01:02", f"{'9' * 15}T", MARKER)
+    rows = SLURM.remembered(answer(found))
     assert rows is not None
     usage = rows[MARKER, "ada"].usage
     assert usage_objection(usage) == ""

@@ -32,9 +32,9 @@ def bring(table: HandOffTable) -> None:
 
 
 def exited(table: HandOffTable, code: int = 0) -> list[HandOffReport]:
-    said = f"code={code} signal=0 start=5 end=9 id=7 host=n1"
+    found = f"code={code} signal=0 start=5 end=9 id=7 host=n1"
     table.polled({}, NOW, NOW)
-    return [*table.looked({MARK: Files(True, said)}, NOW, NOW), *table.remembered(None, NOW)]
+    return [*table.looked({MARK: Files(True, found)}, NOW, NOW), *table.remembered(None, NOW)]
 
 
 def outcome(news: list[HandOffReport]) -> AttemptOutcome:
@@ -60,8 +60,8 @@ def test_input_that_cannot_come_ends_it_before_it_is_submitted() -> None:
     assert table.never_there(NOW) == []  # its files are removed first
     assert table.to_submit(NOW) == []
     assert [takes for _, takes in table.staged.to_clear()] == [False]
-    said = outcome(table.cleared(KEY, TransferResult("done"), NOW))
-    assert (said.kind, said.message) == ("not-staged", "'data' was not transferred")
+    found = outcome(table.cleared(KEY, TransferResult("done"), NOW))
+    assert (found.kind, found.message) == ("not-staged", "'data' was not transferred")
 
 
 def test_of_one_that_may_be_there_a_failure_to_bring_is_no_end() -> None:
@@ -91,16 +91,16 @@ def test_it_ends_when_its_results_are_away(code: int) -> None:
     assert takes
     assert table.owners() == []
     assert table.polled({}, Instant(500), Instant(500)) == []
-    said = outcome(table.cleared(one.key, AWAY, NOW))
-    assert (said.kind, said.exit_code, said.transfers) == ("exited", code, AWAY.usage)
+    result = outcome(table.cleared(one.key, AWAY, NOW))
+    assert (result.kind, result.exit_code, result.transfers) == ("exited", code, AWAY.usage)
 
 
 def test_results_that_cannot_go_fail_it_with_its_exit_code_and_their_place() -> None:
     table = table_with(job="7")
     exited(table)
-    said = outcome(table.cleared(KEY, TransferResult("failed", "no room", place="/a/files"), NOW))
-    assert (said.kind, said.exit_code) == ("not-staged", 0)
-    assert said.message == "no room; its results are in /a/files"
+    result = outcome(table.cleared(KEY, TransferResult("failed", "no room", place="/a/files"), NOW))
+    assert (result.kind, result.exit_code) == ("not-staged", 0)
+    assert result.message == "no room; its results are in /a/files"
 
 
 def test_one_that_is_canceled_while_its_results_go_ends_when_its_files_are_removed() -> None:
@@ -118,8 +118,8 @@ def test_one_that_is_canceled_while_its_results_go_ends_when_its_files_are_remov
 def test_files_that_cannot_be_removed_change_no_outcome() -> None:
     table = table_with(job="7", has_results=False)
     exited(table, 4)
-    said = outcome(table.cleared(KEY, TransferResult("failed", "permission denied"), NOW))
-    assert (said.kind, said.exit_code, said.message) == ("exited", 4, "")
+    result = outcome(table.cleared(KEY, TransferResult("failed", "permission denied"), NOW))
+    assert (result.kind, result.exit_code, result.message) == ("exited", 4, "")
 
 
 def test_what_is_refused_there_leaves_no_files() -> None:

@@ -326,15 +326,15 @@ def test_states_and_reasons_have_slurm_s_words(more: dict[str, Any], state: str,
     ],
 )
 def test_a_submit_limit_that_refuses_has_slurm_s_name(path: tuple[str | int, ...], name: str) -> None:
-    told = sbatch.in_words_of_slurm(WrongState(code="limit", what="it has 2", fix="wait", path=path))
-    assert (told.lines[0], told.lines[2:], told.status) == (name, ("it has 2", "wait"), 1)
+    result = sbatch.in_words_of_slurm(WrongState(code="limit", what="it has 2", fix="wait", path=path))
+    assert (result.lines[0], result.lines[2:], result.status) == (name, ("it has 2", "wait"), 1)
 
 
 @pytest.mark.parametrize("scope", ["user", "project", "group"])
 def test_a_submit_limit_that_refuses_has_the_sentence_of_pbs(scope: str) -> None:
-    told = qsub.in_words_of("pbs", WrongState(code="limit", what="it has 2", fix="wait", path=(scope,)))
-    assert told.lines == (f"would exceed complex's per-{scope} limit", "it has 2", "wait")
-    assert (told.status, told.prefix) == (38, "")
+    result = qsub.in_words_of("pbs", WrongState(code="limit", what="it has 2", fix="wait", path=(scope,)))
+    assert result.lines == (f"would exceed complex's per-{scope} limit", "it has 2", "wait")
+    assert (result.status, result.prefix) == (38, "")
 
 
 @pytest.mark.parametrize(
@@ -423,11 +423,11 @@ def test_the_time_of_day_of_a_user_is_shown_with_its_zone(zone: str, monkeypatch
 @pytest.mark.parametrize("program", [*SLURM, *PBS])
 def test_every_program_has_a_help_that_asks_no_head(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_as(program, ["--help"], source().client) == 0
-    said = capsys.readouterr()
-    assert said.out.startswith(f"Usage: {program} [OPTIONS]")
-    assert said.err == ""
+    result = capsys.readouterr()
+    assert result.out.startswith(f"Usage: {program} [OPTIONS]")
+    assert result.err == ""
     for word in TABLES.get(program, {}):
-        assert f"--{word}" in said.out
+        assert f"--{word}" in result.out
 
 
 @pytest.mark.parametrize(
@@ -466,8 +466,8 @@ def test_a_link_says_whose_qsub_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not RECORDED.is_dir(), reason="the recorded answers of real schedulers are not here")
 def test_headings_are_those_that_slurm_prints() -> None:
-    told = (RECORDED / "slurmdb/sacct_P.txt").read_text().splitlines()
-    named_there, headings = told[0].partition("-o ")[2].split(","), told[1].split("|")
+    output = (RECORDED / "slurmdb/sacct_P.txt").read_text().splitlines()
+    named_there, headings = output[0].partition("-o ")[2].split(","), output[1].split("|")
     titles = {field.name: field.heading for field in sacct.FIELDS_OF_SACCT}
     ours = [titles[name.lower()] for name in named_there]
     assert ours == headings
@@ -481,9 +481,9 @@ def test_headings_are_those_that_slurm_prints() -> None:
 )
 def test_a_head_that_refuses_a_job_for_want_of_something_was_contacted(code: str, *, reached: bool) -> None:
     refusal = Unavailable(code=code, what="no room is left", fix="free some")
-    said = sbatch.in_words_of_slurm(refusal).lines
-    assert ("Unable to contact slurm controller" not in said[0]) is reached
-    assert any("no room is left" in line for line in said)
+    message = sbatch.in_words_of_slurm(refusal).lines
+    assert ("Unable to contact slurm controller" not in message[0]) is reached
+    assert any("no room is left" in line for line in message)
 
 
 def test_iterate_shows_the_same_again_after_each_pause(

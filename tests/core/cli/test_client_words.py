@@ -116,14 +116,14 @@ def test_a_program_that_a_shell_puts_before_hn_is_not_taken_for_the_shell(
     python = shlex.quote(sys.executable)
     script = f'{between} {python} -c "{keep}"; {python} -c "{send}"; {between} {python} -c "{send}"; true'
     environ = {name: value for name, value in os.environ.items() if name not in FROM_SHELLS}
-    said = subprocess.run(
+    result = subprocess.run(
         ["sh", "-c", script],
         env=environ | {"XDG_RUNTIME_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert said.stdout == "5\n5\n", said.stderr
+    assert result.stdout == "5\n5\n", result.stderr
 
 
 def test_shells_that_have_ended_are_forgotten(tmp_path: Path) -> None:

@@ -36,10 +36,10 @@ def test_a_typesetter_warns_of_nothing() -> None:
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed")
     for name, page in PAGES.items():
-        said = subprocess.run(
+        result = subprocess.run(
             ["groff", "-man", "-Tutf8", "-ww", "-z"], input=page.encode(), capture_output=True, check=True
         )
-        assert said.stderr == b"", name
+        assert result.stderr == b"", name
 
 
 def test_a_noun_has_no_page_and_says_how_to_name_one() -> None:

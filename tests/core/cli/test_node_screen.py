@@ -42,8 +42,8 @@ DRAIN: dict[str, Any] = {
 )
 def test_what_a_node_is_held_to_is_reported_in_words(facts: dict[str, Any], shown: list[str | None]) -> None:
     keys = ("Machine Processors", "Control Groups", "Enforced By Kernel", "Checked By Agent")
-    told = screen.view(NODE | facts)
-    assert [told.get(key) for key in keys] == shown
+    found = screen.view(NODE | facts)
+    assert [found.get(key) for key in keys] == shown
 
 
 @pytest.mark.parametrize(
@@ -67,10 +67,10 @@ def test_the_list_of_nodes_says_since_when_and_why_one_is_closed(facts: dict[str
 
 
 def test_a_node_that_nobody_opens_but_an_administrator_says_how() -> None:
-    told = screen.view(NODE | {"state": "Drained", "since": 0.0, "drains": [DRAIN | {"cause": "fault"}]})
-    assert told["Drain"].endswith("hn node resume n1")
-    told = screen.view(NODE | {"state": "Drained", "since": 0.0, "drains": [DRAIN | {"cause": "health"}]})
-    assert "resume" not in told["Drain"]
+    answer = screen.view(NODE | {"state": "Drained", "since": 0.0, "drains": [DRAIN | {"cause": "fault"}]})
+    assert answer["Drain"].endswith("hn node resume n1")
+    answer = screen.view(NODE | {"state": "Drained", "since": 0.0, "drains": [DRAIN | {"cause": "health"}]})
+    assert "resume" not in answer["Drain"]
 
 
 def test_gpus_are_shown_where_a_node_has_any() -> None:

@@ -36,8 +36,8 @@ def test_a_command_has_help_and_an_example_that_its_own_parser_takes(noun: str, 
     "words", [[], ["job"], *([n, c.verb] if n else [c.verb] for n, c in every_command())]
 )
 def test_help_keeps_to_a_narrow_terminal_but_for_what_is_typed(words: list[str]) -> None:
-    told = [line for line in help_on(words, 80).splitlines() if not line.startswith(("Usage:", "Example:"))]
-    assert max(map(len, told)) <= 80
+    found = [line for line in help_on(words, 80).splitlines() if not line.startswith(("Usage:", "Example:"))]
+    assert max(map(len, found)) <= 80
     assert " ".join(help_on(words, 80).split()) == " ".join(help_on(words).split())
 
 

@@ -189,11 +189,11 @@ def test_a_table_is_cut_at_the_width_of_a_terminal_only() -> None:
 
 @pytest.mark.parametrize("width", [30, 60, 70, 90, 400, None])
 def test_a_terminal_folds_sentences_and_loses_no_word_of_them(width: int | None) -> None:
-    told = "what the parameter means, at some length; choose this, that"
-    row = {"Name": "SomeParameter", "Value": "4", "Meaning": told}
+    found = "what the parameter means, at some length; choose this, that"
+    row = {"Name": "SomeParameter", "Value": "4", "Meaning": found}
     sheet = RecordTable("Name", [row], None, columns=[*row], prose=True)
     table = as_table(sheet, width)
-    assert told in " ".join(table.split())
+    assert found in " ".join(table.split())
     assert "…" not in table
     assert width is None or max(map(len, table.splitlines())) <= width
 

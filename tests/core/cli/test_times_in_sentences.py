@@ -22,8 +22,8 @@ def tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("tokyo")
 def test_each_time_of_a_sentence_is_that_of_the_reader() -> None:
-    said = f"held from {instant_text(0.0)} to {instant_text(86399.9)}: see Zoe"
-    assert local_times(said) == "held from 1970-01-01T09:00:00+09:00 to 1970-01-02T08:59:59+09:00: see Zoe"
+    found = f"held from {instant_text(0.0)} to {instant_text(86399.9)}: see Zoe"
+    assert local_times(found) == "held from 1970-01-01T09:00:00+09:00 to 1970-01-02T08:59:59+09:00: see Zoe"
 
 
 @pytest.mark.usefixtures("tokyo")
@@ -37,8 +37,8 @@ def test_what_only_looks_like_a_time_stays(name: str) -> None:
 @pytest.mark.usefixtures("tokyo")
 def test_an_explanation_says_times_of_the_reader() -> None:
     held = {"kind": "hold", "subject": "", "text": f"it is held until {instant_text(0.0)}"}
-    told = {"blocked_by": None, "reasons": [held]}
-    assert reasons_in_words(told, 0.0) == (["it is held until 1970-01-01T09:00:00+09:00"], [])
+    found = {"blocked_by": None, "reasons": [held]}
+    assert reasons_in_words(found, 0.0) == (["it is held until 1970-01-01T09:00:00+09:00"], [])
 
 
 NOON = 1_700_000_000.0
@@ -51,8 +51,8 @@ def test_no_time_is_below_zero(back: float) -> None:
     assert duration(-back) == "0 s"
 
 
-@pytest.mark.parametrize(("ended", "said"), [(NOON + 90, ", in 1 min 30 s"), (NOON - 86_400 + 3600, "")])
-def test_the_last_line_of_a_job_has_no_time_that_nobody_knows(ended: float, said: str) -> None:
+@pytest.mark.parametrize(("ended", "text"), [(NOON + 90, ", in 1 min 30 s"), (NOON - 86_400 + 3600, "")])
+def test_the_last_line_of_a_job_has_no_time_that_nobody_knows(ended: float, text: str) -> None:
     job = {
         "id": 7,
         "name": "",
@@ -62,4 +62,4 @@ def test_the_last_line_of_a_job_has_no_time_that_nobody_knows(ended: float, said
         "ended": ended,
         "message": "",
     }
-    assert job_screen.ending(job) == f"Job 7 finished: 30 tasks finished{said}"
+    assert job_screen.ending(job) == f"Job 7 finished: 30 tasks finished{text}"

@@ -39,9 +39,9 @@ def refused() -> NotFound:
 def test_an_unknown_queue_is_no_template_and_the_queues_are_named(
     words: Callable[[HeadnodeError], ProgramRefusal], first: str, status: int
 ) -> None:
-    said = words(refused())
-    assert said.lines[0].startswith(first)
-    assert said.status == status
-    text = " ".join(said.lines)
+    result = words(refused())
+    assert result.lines[0].startswith(first)
+    assert result.status == status
+    text = " ".join(result.lines)
     assert "choose from: Default, night" in text
     assert "there is no job template" not in text

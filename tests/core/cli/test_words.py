@@ -32,7 +32,7 @@ def test_times_are_local_with_their_offset_in_summer_and_winter() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "text"),
     [
         (None, "infinite"),
         (0, "0 s"),
@@ -46,8 +46,8 @@ def test_times_are_local_with_their_offset_in_summer_and_winter() -> None:
         (100_000, "1 d 3 h"),
     ],
 )
-def test_a_span_is_said_in_two_units_at_most(seconds: float | None, said: str) -> None:
-    assert readable_values.duration(seconds) == said
+def test_a_span_is_said_in_two_units_at_most(seconds: float | None, text: str) -> None:
+    assert readable_values.duration(seconds) == text
 
 
 @pytest.mark.parametrize("seconds", [0, 60, 120, 3540, 3600, 86_400, 90_060, 10_000_020])

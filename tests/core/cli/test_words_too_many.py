@@ -63,8 +63,8 @@ def test_what_is_typed_wrongly_says_every_form_that_is_taken(
     monkeypatch.setenv("HEADNODE_STATE", str(tmp_path))
     with pytest.raises((HeadnodeError, SystemExit)) as refused:
         obey(words.split())
-    said = refused.value.fix if isinstance(refused.value, HeadnodeError) else capfd.readouterr().err
-    assert fix in said
+    message = refused.value.fix if isinstance(refused.value, HeadnodeError) else capfd.readouterr().err
+    assert fix in message
 
 
 def test_a_list_without_links_is_an_empty_list_for_programs(
@@ -86,7 +86,7 @@ def test_a_range_of_instances_is_each_of_them() -> None:
 
 
 @pytest.mark.parametrize(
-    ("typed", "what", "path", "said"),
+    ("typed", "what", "path", "text"),
     [
         ("--deadline soon", "option 'endby': 'soon' is no date", ("endby",), "option '--deadline': 'soon'"),
         ("-t x", "option 'runtime': 'x' is no time", ("runtime",), "option '-t': 'x' is no time"),
@@ -102,8 +102,8 @@ def test_a_range_of_instances_is_each_of_them() -> None:
     ],
 )
 def test_a_refusal_names_the_option_that_was_typed(
-    typed: str, what: str, path: tuple[str | int, ...], said: str
+    typed: str, what: str, path: tuple[str | int, ...], text: str
 ) -> None:
     error = BadRequest(code="x", what=what, path=path)
     name_typed_options(error, read_arguments(typed.split(), OPTIONS))
-    assert error.what.startswith(said)
+    assert error.what.startswith(text)

@@ -125,13 +125,13 @@ def test_a_timeline_covers_all_of_its_width_in_order() -> None:
 
 
 def test_a_timeline_has_each_hold_suspension_and_requeue_of_its_history() -> None:
-    told = [
+    found = [
         (0, "Created by ada"), (0, "Submitted by ada"), (10, "Hold user set by ada: wait"),
         (20, "Holds user, operator released by root"), (30, "Started on n1 with 2 cores"), (40, "Suspended"),
         (50, "Resumed on n1 with 2 cores"), (60, "Requeue requested by ada"), (70, "Requeued by ada"),
         (80, "Started on n2 with 2 cores"), (95, "All tasks ended"), (100, "Job Finished"),
     ]  # fmt: skip
-    history = [{"at": float(at), "text": text} for at, text in told]
+    history = [{"at": float(at), "text": text} for at, text in found]
     times = {"created": 0.0, "submitted": 0.0, "started": 80.0, "ended": 100.0, "state": "Finished"}
     drawn = timeline(job(1, **times), now=500.0, history=history)
     assert drawn is not None
@@ -181,8 +181,8 @@ def test_a_circle_of_tasks_is_drawn_and_ends() -> None:
 def test_a_failure_has_advice_and_the_options_that_help(
     task: dict[str, Any], options: dict[str, str]
 ) -> None:
-    told = {"message": "", "peak_memory": None, "exit_code": None, "signal": None, **task}
-    (point,) = advice(job(1, run_time=3600.0), [told, told])
+    found = {"message": "", "peak_memory": None, "exit_code": None, "signal": None, **task}
+    (point,) = advice(job(1, run_time=3600.0), [found, found])
     assert point["text"].endswith((".", ":"))
     assert point["options"] == options
 

@@ -23,8 +23,8 @@ def utc(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def test_instants_in_a_sentence_are_times_in_the_zone_of_the_reader() -> None:
-    said = with_times("since 2027-01-15T08:00:00+01:00, by root: <b>fan</b>", NOW)
-    assert said == (
+    found = with_times("since 2027-01-15T08:00:00+01:00, by root: <b>fan</b>", NOW)
+    assert found == (
         'since <time datetime="2027-01-15T07:00:00+00:00" title="2027-01-15T07:00:00+00:00" data-clock>'
         "07:00</time>, by root: &lt;b&gt;fan&lt;/b&gt;"
     )

@@ -64,8 +64,8 @@ def test_the_reason_to_wait_names_what_is_held(what: str) -> None:
     second = submit(made, wants(f'<{element} units="GB">20</{element}>'))
     view = made.engine.view(made.clock.now())
     request = next(each.request for each in view.queue if each.turns[0].job == second)
-    told = explain(view, made.engine.plan(made.clock.now()), request)
-    assert any(f"4096 MB of {what} that no job holds" in reason.text for reason in told)
+    found = explain(view, made.engine.plan(made.clock.now()), request)
+    assert any(f"4096 MB of {what} that no job holds" in reason.text for reason in found)
 
 
 def test_a_job_that_grows_holds_no_more_of_its_nodes_and_stays_on_them() -> None:

@@ -218,9 +218,9 @@ def test_what_is_stale_of_a_plan_is_refused_and_told_and_the_rest_holds(
         first, second = world.submit(TRUE), world.submit(TRUE)
     assert world.record(first).state is JobState.RUNNING
     assert world.record(second).state is JobState.QUEUED
-    told = [record.getMessage() for record in caplog.records]
-    assert any("a plan was stale: node 'node1' no longer has 1 free processors for job 2" in t for t in told)
-    assert any("node 'node9'" in t for t in told)
+    found = [record.getMessage() for record in caplog.records]
+    assert any("a plan was stale: node 'node1' no longer has 1 free processors for job 2" in t for t in found)
+    assert any("node 'node9'" in t for t in found)
 
 
 def test_a_plan_that_lets_others_into_an_exclusive_jobs_node_is_refused() -> None:

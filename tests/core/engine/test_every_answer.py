@@ -111,14 +111,14 @@ def check(world: FilteredWorld, job: JobId, does: str) -> None:
 
 
 @pytest.mark.parametrize("phase", list(ActivationPhase))
-@pytest.mark.parametrize("said", ANSWERS)
-def test_each_answer_does_what_its_cell_of_the_table_says(phase: ActivationPhase, said: str) -> None:
+@pytest.mark.parametrize("text", ANSWERS)
+def test_each_answer_does_what_its_cell_of_the_table_says(phase: ActivationPhase, text: str) -> None:
     world, job = SCENES[phase]()
     question = world.asked(job)
     assert (question.running, question.backfill) == (
         phase is ActivationPhase.RUNNING,
         phase is ActivationPhase.BACKFILLED,
     )
-    world.answer(job, activation_verdict(ANSWERS[said], phase))
-    check(world, job, TABLE[phase].get(said, TABLE[phase]["else"]))
+    world.answer(job, activation_verdict(ANSWERS[text], phase))
+    check(world, job, TABLE[phase].get(text, TABLE[phase]["else"]))
     world.check_replay()

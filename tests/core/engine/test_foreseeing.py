@@ -79,9 +79,9 @@ class Foreseen(World):
 
     def expected_waits(self, job: JobId) -> tuple[float | None, float | None, float | None]:
         """Return promise, P50 and P90 as waits from now."""
-        told, now = self.foreseer.expected(job), self.clock.now()
-        assert told is not None
-        return tuple(None if at is None else at - now for at in (told.promise, told.p50, told.p90))
+        found, now = self.foreseer.expected(job), self.clock.now()
+        assert found is not None
+        return tuple(None if at is None else at - now for at in (found.promise, found.p50, found.p90))
 
 
 def taught(world: Foreseen, name: str, used: float, times: int = 4, by: Any = ADA) -> None:
@@ -172,11 +172,11 @@ def test_where_the_policy_gives_reservations_they_are_the_promises(policy: str) 
     assert plan is not None
     assert {r.job for r in plan.reservations} == set(waiting)
     for reservation in plan.reservations:
-        told = world.foreseer.expected(reservation.job)
-        assert told is not None
-        assert told.promise == reservation.at
-        assert told.p90 is not None
-        assert told.p90 <= reservation.at
+        found = world.foreseer.expected(reservation.job)
+        assert found is not None
+        assert found.promise == reservation.at
+        assert found.p90 is not None
+        assert found.p90 <= reservation.at
 
 
 def test_a_reservation_is_promised_to_the_second_though_the_way_there_is_looked_at_coarsely() -> None:

@@ -34,7 +34,7 @@ def states(made: World, *jobs: JobId) -> list[JobState]:
     return [made.record(job).state for job in jobs]
 
 
-def told(made: World, job: JobId) -> list[str]:
+def reasons_of(made: World, job: JobId) -> list[str]:
     now = made.clock.now()
     view, request = made.engine.view(now), made.cluster.request(made.record(job))
     return [reason.text for reason in explain(view, made.engine.plan(now), request)]
@@ -98,7 +98,7 @@ def test_a_job_that_waits_is_told_what_each_node_lacks() -> None:
     second = made.submit(TaskSpec(command="x", minimum=3, maximum=3, required_nodes=("full",)))
     job = on_gpus(made, TWO, each=2)
     assert states(made, first, second, job) == [JobState.RUNNING, JobState.RUNNING, JobState.QUEUED]
-    assert told(made, job) == [
+    assert reasons_of(made, job) == [
         "needs 2 GPUs; no eligible node has a free one",
         "node 'busy' has its 1 GPU in use",
         "node 'full' has 2 GPUs and 1 processor free; a GPU needs 2 of them",
@@ -109,11 +109,11 @@ def test_a_job_that_waits_is_told_what_each_node_lacks() -> None:
 def test_a_job_that_can_never_run_is_told_so() -> None:
     made = world(NodeFacts(name="n1", processors=4, gpus=2))
     job = on_gpus(made, ONE, each=8)
-    assert "node 'n1' has 4 processors; a GPU needs 8 of them" in told(made, job)
+    assert "node 'n1' has 4 processors; a GPU needs 8 of them" in reasons_of(made, job)
     many = on_gpus(made, TaskSpec(command="x", minimum=3, maximum=3))
-    assert "needs 3 GPUs; at most 2 GPUs on 1 node would fit" in told(made, many)
+    assert "needs 3 GPUs; at most 2 GPUs on 1 node would fit" in reasons_of(made, many)
     large = on_gpus(made, TWO, each=4)
-    assert "needs 2 GPUs with 4 processors each; at most 1 GPU on 1 node would fit" in told(made, large)
+    assert "needs 2 GPUs with 4 processors each; at most 1 GPU on 1 node would fit" in reasons_of(made, large)
 
 
 def test_a_suspended_job_keeps_its_gpus_for_its_stopped_processes_still_use_them() -> None:

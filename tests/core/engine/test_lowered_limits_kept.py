@@ -67,8 +67,8 @@ def test_a_job_waits_when_its_lowest_limit_is_too_long_and_the_reason_names_it(p
         job = one(made, hours=2, minimum_run_time=least)
         assert state(made, job) is JobState.QUEUED
         view, request = made.engine.view(made.clock.now()), made.cluster.request(made.record(job))
-        told = [each.text for each in explain(view, made.engine.plan(made.clock.now()), request)]
-        assert any("with a run time limit of 1h30m" in text for text in told) is (least is not None), told
+        found = [each.text for each in explain(view, made.engine.plan(made.clock.now()), request)]
+        assert any("with a run time limit of 1h30m" in text for text in found) is (least is not None), found
 
 
 def test_without_backfill_no_limit_is_lowered() -> None:

@@ -123,8 +123,8 @@ def test_one_blocks_those_behind_it_in_the_order_of_the_policy() -> None:
     world.answer(blocker, V.BLOCK_QUEUE)
     equal, behind, ahead = (one(world, priority=Priority(level)) for level in (2000, 3000, 1000))
     assert [state(world, job) for job in (equal, behind, ahead)] == [*[JobState.QUEUED] * 2, JobState.RUNNING]
-    told = [world.engine.offers.blocker_of(world.cluster, world.record(job)) for job in (behind, blocker)]
-    assert [each.id if each else None for each in told] == [blocker, None]
+    found = [world.engine.offers.blocker_of(world.cluster, world.record(job)) for job in (behind, blocker)]
+    assert [each.id if each else None for each in found] == [blocker, None]
     world.wait(10)
     world.answer(blocker, V.START)
     assert [state(world, job) for job in (blocker, equal, behind)] == [JobState.RUNNING] * 3

@@ -134,7 +134,7 @@ def test_an_exclusive_job_gets_its_node_back_whole_or_not_at_all() -> None:
     assert world.record(keeper).state is JobState.RUNNING
 
 
-def told(world: FilteredWorld, job: JobId) -> View:
+def view_of(world: FilteredWorld, job: JobId) -> View:
     """Return the view in which a job is explained."""
     return explanation_view(world.engine.view(world.clock.now()), world.engine.offers, world.cluster, job)
 
@@ -148,18 +148,18 @@ def seen_ahead(world: FilteredWorld) -> Mapping[JobId, Instant]:
 def test_what_is_kept_for_one_is_not_free_where_another_is_explained() -> None:
     world, keeper = kept(3)
     other = one(world, 2)
-    assert told(world, other).nodes["node1"].free == 1
-    assert keeper not in {turn.job for each in told(world, other).queue for turn in each.turns}
-    plan = POLICIES["easy"](told(world, other))
+    assert view_of(world, other).nodes["node1"].free == 1
+    assert keeper not in {turn.job for each in view_of(world, other).queue for turn in each.turns}
+    plan = POLICIES["easy"](view_of(world, other))
     assert [start.job for start in plan.starts] == []
     world.wait(10)
     world.answer(keeper, ActivationVerdict.START)
-    assert told(world, other).nodes["node1"].free == 1
+    assert view_of(world, other).nodes["node1"].free == 1
 
 
 def test_what_is_kept_for_a_job_itself_is_free_where_that_is_explained() -> None:
     world, keeper = kept(3)
-    view = told(world, keeper)
+    view = view_of(world, keeper)
     assert view.nodes["node1"].free == 4
     assert [start.job for start in POLICIES["easy"](view).starts] == [keeper]
 
@@ -201,8 +201,8 @@ def test_licences_that_are_kept_are_not_free_for_others() -> None:
     world.answer(keeper, KEEP)
     other = one(world, licences=wish)
     assert world.record(other).state is JobState.QUEUED
-    assert told(world, other).licences["solver"] == (3, 1)
-    assert told(world, keeper).licences["solver"] == (3, 3)
+    assert view_of(world, other).licences["solver"] == (3, 1)
+    assert view_of(world, keeper).licences["solver"] == (3, 3)
 
 
 def test_expected_starts_of_others_count_what_is_kept_as_if_that_job_started_now() -> None:
@@ -228,7 +228,7 @@ def test_a_job_that_is_only_asked_about_is_expected_in_its_turn() -> None:
     world = FilteredWorld(2)
     job = one(world, 2)
     assert seen_ahead(world) == {job: world.clock.now()}
-    assert told(world, job).nodes["node1"].free == 2
+    assert view_of(world, job).nodes["node1"].free == 2
 
 
 class DiskThatFillsUp(ModelJournal):

@@ -129,7 +129,7 @@ def reservation(dice: random.Random, now: Instant) -> MakeReservation:
 def test_a_pass_whose_plan_may_be_made_later_would_start_and_take_nothing(
     policy: str, preemption: str
 ) -> None:
-    told: Counter[bool] = Counter()
+    found: Counter[bool] = Counter()
     for seed in seeds(8):
         dice, world = random.Random(f"later {policy} {seed}"), World(4, 2, 2)
         world.do(SetParameter(by=ROOT, name="SchedulingPolicy", value=policy))
@@ -140,7 +140,7 @@ def test_a_pass_whose_plan_may_be_made_later_would_start_and_take_nothing(
             later = starts_nothing(world.cluster, POLICIES, engine.rules, engine.offers)
             made = POLICIES[policy](view)
             assert not later or made == Plan((), (), made.waits, made.reservations)
-            told[later] += 1
+            found[later] += 1
             return made
 
         world.engine.policies = {policy: held}
@@ -158,8 +158,8 @@ def test_a_pass_whose_plan_may_be_made_later_would_start_and_take_nothing(
                 )
             else:
                 world.wait(dice.choice((1, 20, 70)))
-    assert told[False] > DEEDS
-    assert (told[True] > 20) is (preemption == "None")
+    assert found[False] > DEEDS
+    assert (found[True] > 20) is (preemption == "None")
 
 
 def test_why_a_job_waits_is_told_though_nobody_needed_the_plan_before() -> None:

@@ -38,7 +38,7 @@ def on_nodes(made: World, count: int, **options: object) -> JobId:
     return made.submit(task, by=ADA, unit=UnitType.NODE, run_time=Seconds(3600.0), **options)
 
 
-def told(made: World, job: JobId) -> list[tuple[str, str]]:
+def reasons_of(made: World, job: JobId) -> list[tuple[str, str]]:
     now = made.clock.now()
     view, request = made.engine.view(now), made.cluster.request(made.record(job))
     return [(reason.why, reason.text) for reason in explain(view, made.engine.plan(now), request)]
@@ -60,7 +60,7 @@ def test_a_job_waits_for_few_switches_as_long_as_it_says_and_then_starts(policy:
     job = on_nodes(made, 4, switches=1, switches_wait=Seconds(600.0))
     assert nodes(made, busy) == ["n1"]
     assert made.record(job).state is JobState.QUEUED
-    why, text = told(made, job)[0]
+    why, text = reasons_of(made, job)[0]
     assert why == "switches"
     assert text == (
         "needs 4 nodes under at most 1 leaf switch; at most 3 would fit now; "

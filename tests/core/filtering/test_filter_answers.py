@@ -111,11 +111,11 @@ def test_a_submission_filter_that_does_not_answer_fails_the_job(answer: FilterAn
 
 
 def test_each_way_to_fail_at_submission_has_a_message_of_its_own() -> None:
-    told = {submission_failure(NAMES, FilterAnswer(how, words="w"), 15.0) for how in CallOutcome} | {
+    found = {submission_failure(NAMES, FilterAnswer(how, words="w"), 15.0) for how in CallOutcome} | {
         wrong_change(NAMES, "w")
     }
-    assert len(told) == len(CallOutcome) + 1
-    assert all("'names.sh'" in each for each in told)
+    assert len(found) == len(CallOutcome) + 1
+    assert all("'names.sh'" in each for each in found)
     assert submission_failure(NAMES, FilterAnswer(CallOutcome.TIMED_OUT), 15.0) == (
         "submission filter 'names.sh' timed out: no answer within 15 s"
     )
@@ -126,11 +126,11 @@ def test_each_way_to_fail_at_submission_has_a_message_of_its_own() -> None:
 
 @pytest.mark.parametrize("found", list(ActivationVerdict))
 def test_what_a_filter_did_is_reported_with_its_name_and_its_last_words(found: ActivationVerdict) -> None:
-    told = activation_outcome(
+    output = activation_outcome(
         NAMES, found, FilterAnswer(exit_code=2, words="all 8 of solver are taken"), 15.0
     )
-    assert told.startswith("activation filter 'names.sh' ")
-    assert told.endswith("(exit code 2: all 8 of solver are taken)")
+    assert output.startswith("activation filter 'names.sh' ")
+    assert output.endswith("(exit code 2: all 8 of solver are taken)")
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])

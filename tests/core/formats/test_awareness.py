@@ -23,8 +23,8 @@ def findings(kind: Fidelity) -> list[ReportItem]:
 
 
 def test_everything_strange_is_reported_with_its_place_and_the_right_name() -> None:
-    told = sorted((item.line, item.column, item.what) for item in findings(Fidelity.NOT_SUPPORTED))
-    assert told == [
+    found = sorted((item.line, item.column, item.what) for item in findings(Fidelity.NOT_SUPPORTED))
+    assert found == [
         (1, 0, "text 'words' in Job is not known, and is not kept"),
         (
             1,

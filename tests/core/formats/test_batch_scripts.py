@@ -95,7 +95,7 @@ def test_the_lines_of_grid_engine_are_found_as_qsub_finds_them(text: str, name: 
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "text"),
     [
         ("#SBATCH --nosuch=2", "--nosuch"),
         ("#SBATCH --ti=3", "ambiguous"),
@@ -122,9 +122,9 @@ def test_the_lines_of_grid_engine_are_found_as_qsub_finds_them(text: str, name: 
         ("#BSUB -nosuch 3", "-nosuch"),
     ],
 )
-def test_what_would_be_lost_or_is_wrong_is_refused_with_its_line(line: str, told: str) -> None:
+def test_what_would_be_lost_or_is_wrong_is_refused_with_its_line(line: str, text: str) -> None:
     found = refused(f"#!/bin/sh\n{line}\ntrue\n")
-    assert told in str(found)
+    assert text in str(found)
     assert found.place is not None
     assert found.place[0] == 2
 
@@ -343,15 +343,15 @@ def test_a_script_that_enters_its_temporary_directory_loses_it_where_jobs_have_n
     system: BatchSystem,
 ) -> None:
     spec = read_script("#!/bin/sh\n#PBS -N a\ncd $TMPDIR\n")[0]
-    said = " ".join(item.what for item in write_script(spec, system)[1])
-    assert ("$TMPDIR is no directory of the job" in said) == (system.value in ("slurm", "lsf"))
+    found = " ".join(item.what for item in write_script(spec, system)[1])
+    assert ("$TMPDIR is no directory of the job" in found) == (system.value in ("slurm", "lsf"))
 
 
 def test_a_variable_that_the_other_scheduler_does_not_set_is_reported_as_lost() -> None:
     text = "#!/bin/sh\n#SBATCH -a 1-3\n# $SLURM_NTASKS\necho ${SLURM_ARRAY_TASK_ID} $SLURM_JOB_ID $HOME\n"
     spec = read_script(text)[0]
-    said = {item.what for item in write_script(spec, BatchSystem.LSF)[1] if item.where == "script"}
-    assert said == {
+    found = {item.what for item in write_script(spec, BatchSystem.LSF)[1] if item.where == "script"}
+    assert found == {
         "$SLURM_ARRAY_TASK_ID is not set there; write $LSB_JOBINDEX",
         "$SLURM_JOB_ID is not set there",
     }
@@ -394,8 +394,8 @@ def test_a_signal_that_is_written_is_read_again_or_its_loss_is_reported(
     limit = Seconds(60.0 * minutes) if minutes else FOREVER
     spec = JobSpec(tasks=(TaskSpec(command="true"),), run_time=limit, signal=f"{letter}{name}@{before}")
     text, report = write_script(spec, system)
-    told = [item for item in report if item.what.startswith("signal: ")]
-    assert told or read_script(text)[0].signal == spec.signal
+    found = [item for item in report if item.what.startswith("signal: ")]
+    assert found or read_script(text)[0].signal == spec.signal
 
 
 @pytest.mark.parametrize("system", BatchSystem)
@@ -507,7 +507,7 @@ def test_whatever_stands_in_a_directive_is_read_or_refused_with_its_place(text: 
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "text"),
     [
         ("-d afterok:1,afterok:2?afterok:3", "all by '?'"),
         ("-d afterok:1?singleton", "singleton and aftercorr"),
@@ -519,11 +519,11 @@ def test_whatever_stands_in_a_directive_is_read_or_refused_with_its_place(text: 
     ],
 )
 def test_dependencies_that_cannot_be_combined_are_refused_with_what_is_possible(
-    option: str, told: str
+    option: str, text: str
 ) -> None:
     with pytest.raises(BadRequest) as refused:
         slurm(f"#SBATCH {option}")
-    assert told in refused.value.what
+    assert text in refused.value.what
 
 
 def test_dependencies_come_back_from_slurm_and_lsf_and_what_others_lose_is_reported() -> None:
@@ -534,12 +534,12 @@ def test_dependencies_come_back_from_slurm_and_lsf_and_what_others_lose_is_repor
         dependencies=(ELEMENT, LATER, JobDependency(5, ON_START, delay=Seconds(90.0))),
         any_dependency=True,
     )
-    told = {system: write_script(spec, system) for system in BatchSystem}
-    assert b"afterok:3?afterok:4?afterok:3_7?after:5+10?after:5+2" in told[BatchSystem.SLURM][0]
-    assert b"done(3) || done(4) || done(3[7]) || started(5)" in told[BatchSystem.LSF][0]
-    assert b"afterok:3:4,afterok:3[7],after:5" in told[BatchSystem.PBS][0]
-    assert b"-hold_jid 3,4,5\n" in told[BatchSystem.GRID_ENGINE][0]
-    words = {system: str(report) for system, (_, report) in told.items()}
+    found = {system: write_script(spec, system) for system in BatchSystem}
+    assert b"afterok:3?afterok:4?afterok:3_7?after:5+10?after:5+2" in found[BatchSystem.SLURM][0]
+    assert b"done(3) || done(4) || done(3[7]) || started(5)" in found[BatchSystem.LSF][0]
+    assert b"afterok:3:4,afterok:3[7],after:5" in found[BatchSystem.PBS][0]
+    assert b"-hold_jid 3,4,5\n" in found[BatchSystem.GRID_ENGINE][0]
+    words = {system: str(report) for system, (_, report) in found.items()}
     assert "the delay of 90 s becomes 2 minutes" in words[BatchSystem.SLURM]
     assert "LSF has no delay" in words[BatchSystem.LSF]
     assert "PBS waits for all dependencies" in words[BatchSystem.PBS]

@@ -78,8 +78,8 @@ def test_htcondor_itself_says_so(text: str) -> None:
     classad2 = pytest.importorskip("classad2", reason="not installed: pip install -e '.[integrations]'")
     found = classad2.ExprTree(text).eval(classad2.ClassAd(AD))
     special = {classad2.Value.Undefined: "undefined", classad2.Value.Error: "error"}
-    told = special[found] if isinstance(found, classad2.Value) else quoted(found)
-    assert told == WORTH[text]
+    shown = special[found] if isinstance(found, classad2.Value) else quoted(found)
+    assert shown == WORTH[text]
 
 
 @pytest.mark.parametrize("text", ["JobStatus ==", "(1", "1 2", "a ? b : c", "{1, 2}", "[a = 1]", '"open'])

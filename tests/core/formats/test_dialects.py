@@ -99,7 +99,7 @@ JOB_FIELDS = [name for name in JobSpec.__struct_fields__ if name not in ("tasks"
 TASK_FIELDS = sorted({alone(name) for name in TaskSpec.__struct_fields__})
 
 
-def told(report: FidelityReport) -> bool:
+def is_reported(report: FidelityReport) -> bool:
     return any(item.kind is Fidelity.TRANSLATED for item in report) or bool(lossy_items(report))
 
 
@@ -152,7 +152,7 @@ def test_the_damaged_samples_are_read_leniently_with_every_repair_reported() -> 
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "the file is empty"),
         (" \n\t", "the file is empty"),
@@ -160,11 +160,11 @@ def test_the_damaged_samples_are_read_leniently_with_every_repair_reported() -> 
         ("\x7fELF\x02", "this is a program"),
     ],
 )
-def test_what_is_no_job_file_is_reported_with_the_way_out(text: str, said: str) -> None:
+def test_what_is_no_job_file_is_reported_with_the_way_out(text: str, message: str) -> None:
     for data in (text, text.encode()):
         with pytest.raises(BadRequest) as refusal:
             read(data)
-        assert said in refusal.value.what
+        assert message in refusal.value.what
         assert "hn " in refusal.value.fix
 
 
@@ -295,9 +295,9 @@ def test_round_trips_within_a_language_are_identities(
     was, _, (text, report) = convert(data, ReadOptions(), dialect)
     now, _, (again, _) = convert(text, ReadOptions(), was)
     assert now == dialect
-    if not told(report):
+    if not is_reported(report):
         assert convert(again, ReadOptions(), dialect)[2][0] == text
-    if not told(report) and language is not JobLanguage.SSS:  # whose samples need not make sense
+    if not is_reported(report) and language is not JobLanguage.SSS:  # whose samples need not make sense
         assert [replace(job, dialect="") for job in read(text).jobs] == [
             replace(job, dialect="") for job in read(data).jobs
         ]
@@ -372,8 +372,8 @@ def meaning_of_task(spec: JobSpec, number: int) -> Any:
     swept = {} if task.kind is TaskType.SWEEP else {"start": 0, "end": 0, "increment": 1}
     codes = spec.valid_exit_codes if task.valid_exit_codes is None else task.valid_exit_codes
     argv = argv_of(task.command) if task.command else ()
-    said = {"environment": {}, "depends_on": (), "group": None, "command": "", "valid_exit_codes": None}
-    plain = replace(task, **(swept | said), required_nodes=required)
+    found = {"environment": {}, "depends_on": (), "group": None, "command": "", "valid_exit_codes": None}
+    plain = replace(task, **(swept | found), required_nodes=required)
     return plain, waits, codes, argv, {**spec.environment, **task.environment}
 
 
@@ -441,7 +441,7 @@ def written(spec: JobSpec, dialect: str) -> tuple[bytes, FidelityReport]:
 @FEW
 def test_a_single_wish_is_lost_exactly_if_the_report_says_so(dialect: str, other: JobSpec) -> None:
     base = plain_job(dialect)
-    assert not told(write(base, dialect)[1])
+    assert not is_reported(write(base, dialect)[1])
     for spec in filter(is_possible, each_wish(other, base)):
         text, report = written(spec, dialect)
         if not text:
@@ -450,7 +450,7 @@ def test_a_single_wish_is_lost_exactly_if_the_report_says_so(dialect: str, other
         if any(not item.what.endswith(SAME_WORDS) for item in lossy_items(report)):
             assert anonymous(back) != anonymous(spec)
         if meaning(back) != meaning(spec):
-            assert told(report)
+            assert is_reported(report)
 
 
 FREE_TEXTS = ("name", "description", "job_group", "project", "template", "reservation", "email", "run_as")
@@ -464,7 +464,7 @@ def test_a_text_of_blanks_or_with_a_line_end_comes_back_or_is_reported(dialect: 
     for spec in filter(is_possible, (replace(base, **{field: text}) for field in FREE_TEXTS)):
         data, report = written(spec, dialect)
         if data and meaning(read(data).only_job()) != meaning(spec):
-            assert told(report), spec
+            assert is_reported(report), spec
 
 
 @pytest.mark.parametrize("dialect", JOB_FILES)
@@ -474,7 +474,7 @@ def test_what_a_task_needs_of_nodes_is_not_taken_for_the_needs_of_its_job_in_sil
         spec = replace(base, tasks=(replace(base.tasks[0], needs=needs),))
         text, report = written(spec, dialect)
         if text and meaning(read(text).only_job()) != meaning(spec):
-            assert told(report), needs
+            assert is_reported(report), needs
 
 
 def test_a_hold_until_the_beginning_of_1970_is_not_lost_silently() -> None:
@@ -535,7 +535,7 @@ def test_a_job_of_which_nothing_is_told_is_the_same_in_the_other_language(
     text, report = written(spec, dialect)
     if not text:
         return
-    if not told(report) and is_possible(spec):
+    if not is_reported(report) and is_possible(spec):
         assert meaning(read(text).only_job()) == meaning(spec)
 
 
@@ -573,12 +573,12 @@ def test_a_job_of_the_cluster_is_shown_in_sss_with_what_was_delivered() -> None:
         tasks={1: ExportedTask(exit_code=3)},
     )
     text = write(spec, "sss", live)[0].decode()
-    for said in (
+    for found in (
         *("<Id>7</Id>", "<State>Completed</State>", "<SubmitTime>100</SubmitTime>", "<ExitCode>3</ExitCode>"),
         *("<StartTime>110</StartTime>", "<EndTime>140</EndTime>", "<Duration>30</Duration>"),
         *("<User>ada</User>", "<NodeCount>2</NodeCount>", "<Node>n1</Node>", "<Node>n2</Node>"),
     ):
-        assert said in text
+        assert found in text
     reading = read(text)
     assert not lossy_items(reading.report)
     assert meaning(reading.only_job()) == meaning(spec)
@@ -605,11 +605,11 @@ CIRCLES = {
 
 @pytest.mark.parametrize("dialect", CIRCLES)
 def test_tasks_that_wait_in_a_circle_are_refused_at_the_first_of_them(dialect: str) -> None:
-    text, said = CIRCLES[dialect]
+    text, found = CIRCLES[dialect]
     reading = read(text.encode())
     with pytest.raises(BadRequest) as refusal:
         check_job(reading.only_job())
-    assert locate(text, DIALECTS[reading.dialect].language, refusal.value).what == said
+    assert locate(text, DIALECTS[reading.dialect].language, refusal.value).what == found
 
 
 _GRIDS = {

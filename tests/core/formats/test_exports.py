@@ -13,7 +13,7 @@ from headnode.core.model.task import TaskSpec, TaskType
 from headnode.core.state.transitions import JobState, TaskState
 
 
-def told(report: FidelityReport, kind: Fidelity) -> list[tuple[str, str]]:
+def reported(report: FidelityReport, kind: Fidelity) -> list[tuple[str, str]]:
     return [(item.where, item.what) for item in report if item.kind is kind]
 
 
@@ -28,7 +28,7 @@ def test_ccs_gets_the_nearest_priority_run_time_and_count() -> None:
     text, report = write_job(spec, CCS)
     again, _ = read_job(text)
     assert (again.priority, again.run_time, again.unit) == (2000, 120, UnitType.PROCESSOR)
-    assert [what.split(":")[0] for _, what in told(report, Fidelity.APPROXIMATED)] == [
+    assert [what.split(":")[0] for _, what in reported(report, Fidelity.APPROXIMATED)] == [
         "sizes count nodes; CCS counts processors",
         "Runtime",
         "Priority",
@@ -49,7 +49,7 @@ def test_ccs_is_distinguished_from_everything_it_has_no_word_for() -> None:
         tasks=(TaskSpec(command="a", group=1, fail_job_on_failure=True), TaskSpec(kind=TaskType.NODE_PREP)),
     )
     text, report = write_job(spec, CCS)
-    assert told(report, Fidelity.NOT_SUPPORTED) == [
+    assert reported(report, Fidelity.NOT_SUPPORTED) == [
         ("Job", "NodeGroups: Compute Cluster Server 2003 has no such property"),
         ("Job", "EmailAddress: Compute Cluster Server 2003 has no such property"),
         ("Job", "Dependencies: CCS has no groups of tasks"),
@@ -66,7 +66,7 @@ def test_ccs_gets_a_sweep_as_tasks_of_one_name() -> None:
     assert [task.command for task in tasks] == ["run 01 *", "run 02 *", "run 03 *", "sum"]
     assert {task.name for task in tasks[:3]} == {"s*"}
     assert tasks[1].standard_output == "2.out"
-    assert "3 tasks of one name" in told(report, Fidelity.APPROXIMATED)[1][1]
+    assert "3 tasks of one name" in reported(report, Fidelity.APPROXIMATED)[1][1]
 
 
 def test_ccs_refuses_to_list_a_very_large_sweep() -> None:
@@ -82,7 +82,7 @@ def test_the_environment_of_a_job_goes_into_its_tasks_where_jobs_have_none(diale
     text, report = write_job(spec, dialect)
     again, _ = read_job(text)
     assert [task.environment for task in again.tasks] == [{"A": "1", "B": "2"}, {"A": "1", "B": "1"}]
-    assert any("environment" in what for _, what in told(report, Fidelity.APPROXIMATED))
+    assert any("environment" in what for _, what in reported(report, Fidelity.APPROXIMATED))
 
 
 def test_what_xml_cannot_hold_is_replaced_and_told() -> None:
@@ -94,7 +94,7 @@ def test_what_xml_cannot_hold_is_replaced_and_told() -> None:
         "\ufffd",
         {"A": "padded"},
     )
-    assert [where for where, _ in told(report, Fidelity.APPROXIMATED)] == ["Job", "Job", "Task 1"]
+    assert [where for where, _ in reported(report, Fidelity.APPROXIMATED)] == ["Job", "Job", "Task 1"]
 
 
 def test_a_dialect_that_does_not_exist_is_refused() -> None:
@@ -161,7 +161,7 @@ def test_what_the_scheduler_writes_of_itself_is_reported_in_one_note_for_jobs_an
         id=7, state=JobState.RUNNING, owner="ann", submitted=Instant(1e9), started=Instant(1e9)
     )
     text, _ = write_job(JobSpec(tasks=(TaskSpec(command="a"), TaskSpec(command="b"))), HPC, live=live)
-    notes = told(read_job(text)[1], Fidelity.NOTE)
+    notes = reported(read_job(text)[1], Fidelity.NOTE)
     assert [where for where, what in notes if "by the scheduler only" in what] == ["Job", "Task"]
     (of_job,) = (what for where, what in notes if where == "Job" and "by the scheduler only" in what)
     assert all(repr(name) in of_job for name in ("Id", "State", "SubmitTime", "Owner")), of_job

@@ -85,9 +85,9 @@ def test_a_task_that_counts_cores_in_a_job_of_gpus_is_refused() -> None:
 def test_a_language_without_gpus_keeps_the_numbers_and_says_what_is_lost(
     dialect: str, unit: UnitType
 ) -> None:
-    told = losses(TRAINING, dialect)
-    assert [what for what in told if what.startswith("unit") and "GPUs" in what]
-    assert [what for what in told if what.startswith("processors_per_gpu: ")]
+    lost = losses(TRAINING, dialect)
+    assert [what for what in lost if what.startswith("unit") and "GPUs" in what]
+    assert [what for what in lost if what.startswith("processors_per_gpu: ")]
     back = read(write(TRAINING, dialect)[0]).only_job()
     assert (back.unit, back.minimum, back.maximum) == (unit, 2, 4)
 

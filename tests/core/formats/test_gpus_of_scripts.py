@@ -25,8 +25,8 @@ def read(text: str, **shell: str) -> tuple[JobSpec, list[str]]:
     spec, report = read_script(f"#!/bin/sh\n{text}\ntrue\n", origin)
     check_job(spec)
     check_runnable(spec)
-    told = [item for item in report if item.kind in (Fidelity.APPROXIMATED, Fidelity.NOT_SUPPORTED)]
-    return spec, [f"{item.where}: {item.what}" for item in told]
+    found = [item for item in report if item.kind in (Fidelity.APPROXIMATED, Fidelity.NOT_SUPPORTED)]
+    return spec, [f"{item.where}: {item.what}" for item in found]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def read(text: str, **shell: str) -> tuple[JobSpec, list[str]]:
 def test_gpus_of_slurm_are_counted_in_all_with_their_processors(
     options: str, gpus: int, processors: int, fields: dict[str, Any]
 ) -> None:
-    spec, told = read(f"#SBATCH {options}")
+    spec, shown = read(f"#SBATCH {options}")
     task = spec.tasks[0]
     assert (spec.unit, task.minimum, task.maximum) == (UnitType.GPU, gpus, gpus)
     assert spec.processors_per_gpu == processors
@@ -72,11 +72,11 @@ def test_gpus_of_slurm_are_counted_in_all_with_their_processors(
         "process_memory": spec.process_memory,
     }
     assert {name: found[name] for name in fields} == fields
-    assert told == []
+    assert shown == []
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "text"),
     [
         ("--gres=gpu:3 -c 4", "--gres: the job has 6 processors, not 4: 2 for each GPU"),
         (
@@ -93,13 +93,13 @@ def test_gpus_of_slurm_are_counted_in_all_with_their_processors(
         ("--cpus-per-gpu=3", "--cpus-per-gpu: the job asks for no GPUs"),
     ],
 )
-def test_what_a_job_does_not_have_as_it_was_asked_for_is_reported(options: str, told: str) -> None:
+def test_what_a_job_does_not_have_as_it_was_asked_for_is_reported(options: str, text: str) -> None:
     (found,) = read(f"#SBATCH {options}")[1]
-    assert found.endswith(told)
+    assert found.endswith(text)
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "text"),
     [
         ("#SBATCH --gpus=2 --gpus-per-node=4", "2 GPUs in all cannot be 4 on each node"),
         ("#SBATCH --gpus=2 -N 2 --gpus-per-node=4", "the job has 2"),
@@ -122,18 +122,18 @@ def test_what_a_job_does_not_have_as_it_was_asked_for_is_reported(options: str, 
         ("#BSUB -gpu num=1/core", "'core' is not supported"),
     ],
 )
-def test_options_that_contradict_each_other_are_refused_with_their_place(line: str, told: str) -> None:
+def test_options_that_contradict_each_other_are_refused_with_their_place(line: str, text: str) -> None:
     with pytest.raises(BadRequest) as refused:
         read(line)
-    assert told in str(refused.value)
+    assert text in str(refused.value)
     assert refused.value.place is not None
     assert (refused.value.place[0], bool(refused.value.fix)) == (2, True)
 
 
 @pytest.mark.parametrize("options", ["--gpus=0", "--gres=gpu:0", "--gres=none", "--gpus=2 --gpus=0", "-n 1"])
 def test_no_gpus_are_no_gpus(options: str) -> None:
-    spec, told = read(f"#SBATCH {options}")
-    assert (spec.unit, spec.tasks[0].minimum, told) == (UnitType.PROCESSOR, 1, [])
+    spec, found = read(f"#SBATCH {options}")
+    assert (spec.unit, spec.tasks[0].minimum, found) == (UnitType.PROCESSOR, 1, [])
 
 
 def test_variables_of_the_shell_count_gpus_too() -> None:
@@ -160,16 +160,16 @@ def test_variables_of_the_shell_count_gpus_too() -> None:
 def test_gpus_of_other_schedulers_are_counted_in_all(
     text: str, gpus: int, processors: int, single: bool, layout: Distribution | None
 ) -> None:
-    spec, told = read(text)
+    spec, found = read(text)
     assert (spec.unit, spec.tasks[0].minimum, spec.processors_per_gpu) == (UnitType.GPU, gpus, processors)
     assert (spec.single_node, spec.tasks[0].distribution) == (single, layout)
-    assert told == []
+    assert found == []
 
 
 def test_grid_engine_counts_gpus_for_each_slot_and_it_is_reported() -> None:
-    spec, told = read("#$ -pe smp 4 -l gpu=1")
+    spec, found = read("#$ -pe smp 4 -l gpu=1")
     assert (spec.unit, spec.tasks[0].minimum, spec.processors_per_gpu) == (UnitType.GPU, 4, 1)
-    assert told == ["-l gpu: this many GPUs for each slot, also where a site counts them for the job"]
+    assert found == ["-l gpu: this many GPUs for each slot, also where a site counts them for the job"]
 
 
 def test_an_array_with_one_gpu_is_a_sweep_and_with_several_a_task_for_each_number() -> None:

@@ -51,7 +51,7 @@ def read(text: str | bytes, **options: Any) -> JobSpec:
     return read_job(text, GridOptions(**options))[0]
 
 
-def said(text: str, **options: Any) -> list[str]:
+def reported(text: str, **options: Any) -> list[str]:
     report = read_job(text, GridOptions(**options))[1]
     return [f"{item.kind.value} {item.where}: {item.what}" for item in report]
 
@@ -339,7 +339,7 @@ def test_packages_are_features_and_that_versions_are_not_compared_is_said(
     text = job(task("a"), requirements={"software": software})
     spec = read(text)
     assert spec.needs.features == features
-    assert [line.split()[0] for line in said(text) if ": software:" in line] == [kind]
+    assert [line.split()[0] for line in reported(text) if ": software:" in line] == [kind]
     kept = {} if kind == "translated" else {"requirements.software": software}
     assert spec.extensions == kept
 
@@ -357,7 +357,7 @@ def test_instructions_are_an_architecture_unless_there_is_another_platform(
 ) -> None:
     text = job(task("a"), requirements=needs)
     assert read(text).needs.architectures == architectures
-    assert [line.split()[0] for line in said(text) if ": cpu_instruction_set:" in line] == kinds
+    assert [line.split()[0] for line in reported(text) if ": cpu_instruction_set:" in line] == kinds
 
 
 def test_the_queue_of_all_tasks_is_the_template_and_several_are_kept() -> None:
@@ -366,7 +366,7 @@ def test_the_queue_of_all_tasks_is_the_template_and_several_are_kept() -> None:
     text = job(task("a", **long), task("b"))
     spec = read(text)
     assert (spec.template, spec.tasks[0].extensions) == ("", {"definition.requirements.queue": "long"})
-    assert [line for line in said(text) if line.startswith("not-supported")] == [
+    assert [line for line in reported(text) if line.startswith("not-supported")] == [
         "not-supported task 'a': queue: it is kept; all tasks of a job are in one queue"
     ]
 
@@ -376,7 +376,7 @@ def test_the_queue_of_all_tasks_is_the_template_and_several_are_kept() -> None:
 )
 def test_only_fork_is_what_headnode_does_itself(lrms: str, kind: str) -> None:
     text = job(task("a"), requirements={"lrms": lrms})
-    assert [line.split()[0] for line in said(text) if ": lrms:" in line] == [kind]
+    assert [line.split()[0] for line in reported(text) if ": lrms:" in line] == [kind]
 
 
 @pytest.mark.parametrize(
@@ -428,7 +428,9 @@ def test_groups_apart_are_on_the_cluster_which_is_one_resource_and_that_is_repor
     text = job(task("a"), task("b"), task("c"), task("d"), groups=groups)
     spec = read(text)
     assert (spec.single_node, json.loads(spec.extensions["groups"])) == (False, groups)
-    assert any(line.startswith("approximated job: groups: a cluster is one resource") for line in said(text))
+    assert any(
+        line.startswith("approximated job: groups: a cluster is one resource") for line in reported(text)
+    )
     assert json.loads(write_job(spec)[0])["groups"] == groups
     together, report = write_job(replace(spec, single_node=True))
     assert json.loads(together)["groups"] == [["a", "b", "c", "d"]]
@@ -468,7 +470,7 @@ def test_a_name_without_a_value_is_refused_when_values_are_given_and_stays_when_
     kept = read(text, variables={"who": "ada", "print": "{print}"})
     assert kept.tasks[0].command.endswith(" ada '{print}'")
     assert read(text).tasks[0].command.endswith(" '{who}' '{print}'")
-    assert "note task 'a': {who} stays as it is; to put in a value: --set who=VALUE" in said(text)
+    assert "note task 'a': {who} stays as it is; to put in a value: --set who=VALUE" in reported(text)
     filed = job({"id": "a", "filename": "t.js"})
     files = {"t.js": b'{"version": 2, "executable": "/bin/{what}"}'}
     assert read(filed, files=files, variables={"what": "date"}).tasks[0].command == "/bin/date"
@@ -586,7 +588,7 @@ def test_a_refusal_that_came_later_gets_its_place() -> None:
 def test_awareness_reject_refuses_what_has_no_effect() -> None:
     text = job(task("a"), requirements={"lrms": "PBS"})
     assert refusal(text, awareness=Awareness.REJECT).code == "not-understood"
-    assert not any("lrms" in line for line in said(text, awareness=Awareness.IGNORE))
+    assert not any("lrms" in line for line in reported(text, awareness=Awareness.IGNORE))
 
 
 def test_a_key_that_many_tasks_have_is_reported_once_with_their_number() -> None:

@@ -45,9 +45,9 @@ attributes = st.dictionaries(names, values, max_size=4).map(
     lambda found: "".join(f' {name}="{quoted(value)}"' for name, value in found.items())
 )
 trees = st.recursive(
-    st.builds(lambda tag, said: f"<{tag}{said}/>", tags, attributes),
+    st.builds(lambda tag, written: f"<{tag}{written}/>", tags, attributes),
     lambda inner: st.builds(
-        lambda tag, said, children: f"<{tag}{said}>{''.join(children)}</{tag}>",
+        lambda tag, written, children: f"<{tag}{written}>{''.join(children)}</{tag}>",
         tags,
         attributes,
         st.lists(inner | st.text(max_size=3).map(quoted), max_size=4),
@@ -78,7 +78,9 @@ def test_any_tree_is_read_or_refused_and_what_is_read_survives(tree: str) -> Non
 
 @given(
     st.builds(
-        lambda said, inside: f"<Job{said}>{''.join(inside)}</Job>", attributes, st.lists(trees, max_size=4)
+        lambda expected, inside: f"<Job{expected}>{''.join(inside)}</Job>",
+        attributes,
+        st.lists(trees, max_size=4),
     )
 )
 @MANY

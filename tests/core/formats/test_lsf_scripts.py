@@ -99,7 +99,7 @@ def test_an_array_of_lsf_has_its_numbers_in_its_name_and_files() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "text"),
     [
         ("-nosuch 3", "-nosuch"),
         ("-n", "no value"),
@@ -130,10 +130,10 @@ def test_an_array_of_lsf_has_its_numbers_in_its_name_and_files() -> None:
         ("-Is", "interactive"),
     ],
 )
-def test_what_cannot_be_said_or_is_wrong_is_refused_with_its_line(options: str, told: str) -> None:
+def test_what_cannot_be_said_or_is_wrong_is_refused_with_its_line(options: str, text: str) -> None:
     with pytest.raises(BadRequest) as refused:
         job("-J x", options)
-    assert told in str(refused.value)
+    assert text in str(refused.value)
     assert refused.value.place is not None
     assert (refused.value.place[0], bool(refused.value.fix)) == (3, True)
 
@@ -181,6 +181,6 @@ def test_limits_of_processes_come_back_or_are_reported() -> None:
 
 
 def test_memory_without_a_unit_is_reported_as_it_is_that_of_the_site() -> None:
-    for mem, told in (("500", ["-R rusage[mem]"]), ("500M", [])):
+    for mem, found in (("500", ["-R rusage[mem]"]), ("500M", [])):
         _, report = read_script(f"#!/bin/sh\n#BSUB -R rusage[mem={mem}]\ntrue\n")
-        assert [item.where for item in lossy_items(report)] == told
+        assert [item.where for item in lossy_items(report)] == found

@@ -115,10 +115,10 @@ ANY_TABLE = st.dictionaries(
 @settings(SOME, max_examples=share_of(300))
 def test_whatever_the_tables_hold_they_are_read_or_refused_with_a_way_out(found: dict[str, object]) -> None:
     try:
-        said: object = read_jobs(msgspec.json.encode(found))[0].jobs
+        message: object = read_jobs(msgspec.json.encode(found))[0].jobs
     except BadRequest as refused:
-        said = refused.fix
-    assert said
+        message = refused.fix
+    assert message
 
 
 def test_a_job_that_is_waited_for_gets_a_name_of_its_own_and_that_is_told() -> None:

@@ -92,7 +92,7 @@ def of_task(field: str) -> JobSpec:
     return replace(PLAIN, tasks=(replace(_TASKS[0], **changed), _TASKS[1]))
 
 
-def told(spec: JobSpec, dialect: str) -> tuple[JobSpec | None, set[str]]:
+def round_trip(spec: JobSpec, dialect: str) -> tuple[JobSpec | None, set[str]]:
     """Return the job as it comes back, and what was reported; None when it was refused."""
     try:
         text, report = write(spec, dialect)
@@ -120,8 +120,8 @@ def comes_back(spec: JobSpec, back: JobSpec, field: str, *, task: bool) -> bool:
 def test_a_field_comes_back_or_its_loss_is_reported(field: str, task: bool, dialect: str) -> None:
     spec = of_task(field) if task else of_job(field)
     plain = replace(PLAIN, tasks=PLAIN.tasks)
-    back, report = told(spec, dialect)
-    _, usual = told(plain, dialect)
+    back, report = round_trip(spec, dialect)
+    _, usual = round_trip(plain, dialect)
     assert back is None or comes_back(spec, back, field, task=task) or report - usual, dialect
 
 
@@ -228,10 +228,10 @@ PARTS = [
 def test_a_field_of_a_part_comes_back_or_its_loss_is_reported(
     field: str, values: tuple[Any, ...], task: bool, dialect: str
 ) -> None:
-    _, usual = told(PLAIN, dialect)
+    _, usual = round_trip(PLAIN, dialect)
     for value in values:
         spec = with_part(field, value, task=task)
-        back, report = told(spec, dialect)
+        back, report = round_trip(spec, dialect)
         assert back is None or comes_back(spec, back, field, task=task) or report - usual, value
 
 
@@ -242,8 +242,8 @@ def test_every_field_of_every_part_is_tried() -> None:
             defaults = dict(
                 zip(reversed(part.__struct_fields__), reversed(part.__struct_defaults__), strict=False)
             )
-            said = {name for name, own in asdict(part).items() if own != defaults.get(name, ...)}
-            tried.setdefault(type(part), set()).update(said)
+            found = {name for name, own in asdict(part).items() if own != defaults.get(name, ...)}
+            tried.setdefault(type(part), set()).update(found)
     held = [*JOB_FIELDS.values(), *TASK_FIELDS.values()]
     assert {type(part) for value in held for part in parts_of(value)} <= tried.keys()
     assert {kind: names for kind, names in tried.items() if names != {*kind.__struct_fields__}} == {}
@@ -278,13 +278,13 @@ def widened(value: Any) -> Iterator[Any]:
 def test_a_new_field_of_a_part_is_reported_by_every_writer(
     field: str, values: tuple[Any, ...], task: bool, dialect: str
 ) -> None:
-    _, usual = told(PLAIN, dialect)
+    _, usual = round_trip(PLAIN, dialect)
     for value in values:
-        _, known = told(with_part(field, value, task=task), dialect)
+        _, known = round_trip(with_part(field, value, task=task), dialect)
         refused = known & {"refused"}
         whole = any(one.startswith("not-supported") for one in known - usual)
         for wider in widened(value):
-            _, report = told(with_part(field, wider, task=task), dialect)
+            _, report = round_trip(with_part(field, wider, task=task), dialect)
             assert report - known or whole or refused, wider
 
 

@@ -27,7 +27,7 @@ def sizes(found: ReadJobs) -> list[int | None]:
     return [job.minimum, *(one.minimum for one in job.alternatives)]
 
 
-def told(found: ReadJobs) -> list[str]:
+def unused_alternatives(found: ReadJobs) -> list[str]:
     return [item.what for item in found.report if item.what.startswith("alternative not used")]
 
 
@@ -47,7 +47,7 @@ def test_of_pairs_of_user_and_account_the_one_of_the_submitter_is_used_else_the_
     job = found.only_job()
     assert (job.run_as, job.project) == pair
     other = "User scottmo and Project mscfops" if user == "amy" else "User amy and Project chemistry"
-    assert told(found) == [
+    assert unused_alternatives(found) == [
         f"alternative not used: {other}: a job has one user, project, queue, reservation and cluster"
     ]
 
@@ -60,7 +60,9 @@ def test_the_preferred_pair_is_used_when_none_is_the_submitters() -> None:
 def test_alternatives_for_other_clusters_are_not_used_and_all_for_this_one_are() -> None:
     found = reading(MACHINES)
     assert sizes(found) == [4, 2]
-    assert told(found) == ["alternative not used: Machine == far and Processors == 8: this cluster is 'here'"]
+    assert unused_alternatives(found) == [
+        "alternative not used: Machine == far and Processors == 8: this cluster is 'here'"
+    ]
     assert sizes(reading(MACHINES, "FAR")) == [8]
 
 
@@ -72,7 +74,9 @@ def test_a_job_none_of_whose_alternatives_is_for_this_cluster_is_refused() -> No
 def test_where_the_cluster_is_not_known_alternatives_of_one_cluster_are_used() -> None:
     found = reading(MACHINES, "")
     assert sizes(found) == [4, 2]
-    assert [item.kind for item in found.report if item.what in told(found)] == [Fidelity.APPROXIMATED]
+    assert [item.kind for item in found.report if item.what in unused_alternatives(found)] == [
+        Fidelity.APPROXIMATED
+    ]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +101,7 @@ def test_an_alternative_of_another_queue_or_project_gives_the_job_none_of_its_si
     )
     found = reading(requested)
     assert sizes(found) == [4]
-    assert told(found)[0].startswith(f"alternative not used: {name} two: a job has one")
+    assert unused_alternatives(found)[0].startswith(f"alternative not used: {name} two: a job has one")
 
 
 def test_what_was_not_chosen_is_written_back() -> None:

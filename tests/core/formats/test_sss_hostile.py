@@ -62,13 +62,13 @@ attributes = st.dictionaries(
 ).map(lambda found: "".join(f' {name}="{quoted(value)}"' for name, value in found.items()))
 trees = st.recursive(
     st.builds(
-        lambda tag, said, text: f"<{tag}{said}>{quoted(text)}</{tag}>",
+        lambda tag, written, text: f"<{tag}{written}>{quoted(text)}</{tag}>",
         st.sampled_from(TAGS),
         attributes,
         values,
     ),
     lambda inner: st.builds(
-        lambda tag, said, children: f"<{tag}{said}>{''.join(children)}</{tag}>",
+        lambda tag, written, children: f"<{tag}{written}>{''.join(children)}</{tag}>",
         st.sampled_from(["Job", "JobGroup", "Data", "TaskGroup", "Task", "Requested", "Delivered", *TAGS]),
         attributes,
         st.lists(inner, max_size=4),

@@ -44,7 +44,7 @@ def only_group(text: str) -> EffectiveTaskGroup:
     return found
 
 
-def said(part: SssScope) -> list[str]:
+def properties_of(part: SssScope) -> list[str]:
     """The properties of a part as words; those of Requested with an r, of Delivered with a d."""
     found = [f"{one.name}={one.value}" for one in part.properties]
     for mark, envelope in (("r", part.requested), ("d", part.delivered)):
@@ -64,8 +64,8 @@ def test_a_job_overrides_its_defaults_property_by_property() -> None:
         "<JobDefaults><User>keith</User><Project>p</Project><Executable>a</Executable></JobDefaults>"
         "<Job><Id>1</Id><User>amy</User></Job>"
     )
-    assert said(job.job) == ["Executable=a", "Id=1", "Project=p", "User=amy"]
-    assert said(job.written) == ["Id=1", "User=amy"]
+    assert properties_of(job.job) == ["Executable=a", "Id=1", "Project=p", "User=amy"]
+    assert properties_of(job.written) == ["Id=1", "User=amy"]
 
 
 def test_every_job_of_a_group_inherits_and_references_stay_references() -> None:
@@ -75,7 +75,7 @@ def test_every_job_of_a_group_inherits_and_references_stay_references() -> None:
         )
     )
     assert jobs[0] == JobRef(id="far")
-    assert [said(one.job) for one in jobs if isinstance(one, EffectiveJob)] == [
+    assert [properties_of(one.job) for one in jobs if isinstance(one, EffectiveJob)] == [
         ["Id=1", "User=k"],
         ["Id=2", "User=k"],
     ]
@@ -97,7 +97,7 @@ def test_requested_properties_are_overridden_one_by_one_inside_and_outside_of_re
         f"{defaults}<Job><Id>1</Id><Duration>5</Duration>"
         "<Requested><Processors op='GE'>4</Processors></Requested></Job>"
     )
-    assert said(job.job) == ["Duration=5.0", "Id=1", "Queue=q", "r.Memory=1.0", "r.Processors=4"]
+    assert properties_of(job.job) == ["Duration=5.0", "Id=1", "Queue=q", "r.Memory=1.0", "r.Processors=4"]
 
 
 def test_what_was_delivered_is_overridden_apart_from_what_was_requested() -> None:
@@ -105,7 +105,7 @@ def test_what_was_delivered_is_overridden_apart_from_what_was_requested() -> Non
         "<JobDefaults><Delivered><Memory>1</Memory><NodeCount>2</NodeCount></Delivered></JobDefaults>"
         "<Job><Id>1</Id><Memory>9</Memory><Delivered><NodeCount>3</NodeCount></Delivered></Job>"
     )
-    assert said(job.job) == ["Id=1", "Memory=9.0", "d.Memory=1.0", "d.NodeCount=3"]
+    assert properties_of(job.job) == ["Id=1", "Memory=9.0", "d.Memory=1.0", "d.NodeCount=3"]
 
 
 def test_requests_that_are_bound_together_are_overridden_together() -> None:
@@ -115,16 +115,16 @@ def test_requests_that_are_bound_together_are_overridden_together() -> None:
         '<Memory preference="2">2</Memory><Memory preference="1">1</Memory></Requested></JobDefaults>'
     )
     job = only(f"{defaults}<Job><Id>1</Id><Group>x</Group></Job>").job
-    assert said(job) == ["Group=x", "Id=1", "r.Memory=1.0", "r.Memory=2.0", "r.Queue=q"]
+    assert properties_of(job) == ["Group=x", "Id=1", "r.Memory=1.0", "r.Memory=2.0", "r.Queue=q"]
     assert len(request_of(job)) == 2
     job = only(f"{defaults}<Job><Id>1</Id><Memory>5</Memory></Job>").job
-    assert "r.Memory=2.0" not in said(job)
-    assert "r.User=a" in said(job)
+    assert "r.Memory=2.0" not in properties_of(job)
+    assert "r.User=a" in properties_of(job)
 
 
 def test_several_ranges_and_holds_are_overridden_as_one() -> None:
     job = only("<JobDefaults><Hold>a</Hold><Hold>b</Hold></JobDefaults><Job><Id>1</Id><Hold>c</Hold></Job>")
-    assert said(job.job) == ["Hold=c", "Id=1"]
+    assert properties_of(job.job) == ["Hold=c", "Id=1"]
 
 
 def test_resources_limits_and_extensions_of_other_names_do_not_override_each_other() -> None:
@@ -137,7 +137,7 @@ def test_resources_limits_and_extensions_of_other_names_do_not_override_each_oth
         '<ResourceLimit name="CPUTime">3</ResourceLimit>'
         '<Extension name="b">3</Extension></Job>'
     )
-    assert said(job.job) == [
+    assert properties_of(job.job) == [
         "Extension=1",
         "Extension=3",
         "Id=1",
@@ -160,8 +160,8 @@ def test_environments_are_merged_variable_by_variable() -> None:
 def test_a_job_without_task_groups_has_an_implicit_one_with_an_implicit_task() -> None:
     found = only_group("<Executable>a</Executable><User>u</User><Requested><Memory>1</Memory></Requested>")
     assert found.written is None
-    assert said(found.task_group) == []
-    assert said(found.within) == ["Executable=a", "r.Memory=1.0"]
+    assert properties_of(found.task_group) == []
+    assert properties_of(found.within) == ["Executable=a", "r.Memory=1.0"]
     assert found.tasks == (Task(properties=found.within.properties, requested=found.within.requested),)
     assert found.count == 1
 
@@ -172,11 +172,16 @@ def test_a_task_group_inherits_its_defaults_and_what_its_job_says_for_all() -> N
         "<TaskGroupDefaults><Executable>default</Executable><TaskCount>3</TaskCount></TaskGroupDefaults>"
         "<TaskGroup><Name>workers</Name></TaskGroup>"
     )
-    assert said(found.task_group) == ["Executable=default", "Name=workers", "TaskCount=3"]
-    assert said(found.within) == ["Arguments=job", "Executable=default", "Name=workers", "TaskCount=3"]
+    assert properties_of(found.task_group) == ["Executable=default", "Name=workers", "TaskCount=3"]
+    assert properties_of(found.within) == [
+        "Arguments=job",
+        "Executable=default",
+        "Name=workers",
+        "TaskCount=3",
+    ]
     assert found.count == 3
     assert found.written is not None
-    assert said(found.written) == ["Name=workers"]
+    assert properties_of(found.written) == ["Name=workers"]
 
 
 def test_requests_of_the_job_hold_for_each_of_its_task_groups_unless_they_say_otherwise() -> None:
@@ -185,7 +190,7 @@ def test_requests_of_the_job_hold_for_each_of_its_task_groups_unless_they_say_ot
         "<TaskGroup><Memory>2</Memory></TaskGroup><TaskGroup><Name>b</Name></TaskGroup></Job>"
     )
     groups = [one.within for one in job.task_groups if isinstance(one, EffectiveTaskGroup)]
-    assert [said(one) for one in groups] == [
+    assert [properties_of(one) for one in groups] == [
         ["Memory=2.0", "r.Processors=4"],
         ["Name=b", "r.Memory=1.0", "r.Processors=4"],
     ]
@@ -200,8 +205,8 @@ def test_a_task_inherits_its_defaults_and_its_task_group() -> None:
     first, second, far = found.tasks
     assert isinstance(first, Task)
     assert isinstance(second, Task)
-    assert said(first) == ["Arguments=d", "Executable=g", "Id=1"]
-    assert said(second) == ["Arguments=own", "Executable=g", "Id=2"]
+    assert properties_of(first) == ["Arguments=d", "Executable=g", "Id=1"]
+    assert properties_of(second) == ["Arguments=own", "Executable=g", "Id=2"]
     assert far == TaskRef(id="far")
     assert found.count == 3
 
@@ -211,7 +216,7 @@ def test_the_later_of_two_defaults_wins() -> None:
         "<TaskGroupDefaults><Executable>a</Executable><Shell>a</Shell></TaskGroupDefaults>"
         "<TaskGroupDefaults><Executable>b</Executable></TaskGroupDefaults><TaskGroup><Name>n</Name></TaskGroup>"
     )
-    assert said(found.task_group) == ["Executable=b", "Name=n", "Shell=a"]
+    assert properties_of(found.task_group) == ["Executable=b", "Name=n", "Shell=a"]
 
 
 def test_task_groups_of_the_defaults_serve_jobs_that_have_none() -> None:
@@ -224,7 +229,7 @@ def test_task_groups_of_the_defaults_serve_jobs_that_have_none() -> None:
     assert isinstance(first, EffectiveJob)
     assert isinstance(second, EffectiveJob)
     groups = [*first.task_groups, *second.task_groups]
-    assert [said(one.task_group) for one in groups if isinstance(one, EffectiveTaskGroup)] == [
+    assert [properties_of(one.task_group) for one in groups if isinstance(one, EffectiveTaskGroup)] == [
         ["Name=d", "Shell=s"],
         ["Name=own", "Shell=s"],
     ]

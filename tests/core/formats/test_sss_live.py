@@ -76,8 +76,8 @@ def test_what_became_of_the_job_is_reported_beside_what_it_was_given() -> None:
         ),
     )
     job = shown(live)
-    told = ("ExitCode", "StartCount", "SuspendDuration", "StatusMessage", "CpuDuration")
-    assert [job.value(name) for name in told] == [139, 2, 10, "task 1 failed with 3", 55.0]
+    found = ("ExitCode", "StartCount", "SuspendDuration", "StatusMessage", "CpuDuration")
+    assert [job.value(name) for name in found] == [139, 2, 10, "task 1 failed with 3", 55.0]
     assert job.delivered is not None
     given = [
         (one.name, one.value, one.metric if isinstance(one, Consumable) else "")
@@ -223,9 +223,9 @@ def test_each_instance_of_a_sweep_shows_where_and_when_it_ran_and_is_the_same_sw
     assert isinstance(entry, SssJob)
     group = entry.task_groups[0]
     assert isinstance(group, TaskGroup)
-    told = ("Id", "StartTime", "EndTime", "ExitCode")
+    found = ("Id", "StartTime", "EndTime", "ExitCode")
     tasks = [one for one in group.tasks if isinstance(one, Task) and one.value("StartTime")]
-    assert [[one.value(name) for name in told] for one in tasks] == [
+    assert [[one.value(name) for name in found] for one in tasks] == [
         ["1", 5.0, 9.0, 2],
         ["3", 6.0, None, None],
     ]

@@ -105,8 +105,8 @@ def test_what_a_task_says_replaces_what_its_group_says_and_reads_back(
     program = "<Executable>/bin/a</Executable>"
     groups = f"<TaskGroup>{program}</TaskGroup><TaskGroup>{program}{outer}<Task>{inner}</Task></TaskGroup>"
     (spec,) = jobs_in(read_document(f"<Job><Id>1</Id>{groups}</Job>")[0]).jobs
-    said = [*spec.tasks[1].extensions.values()]
-    assert [word in text for word, text in zip(kept, said, strict=True)] == [True] * len(kept)
+    found = [*spec.tasks[1].extensions.values()]
+    assert [word in text for word, text in zip(kept, found, strict=True)] == [True] * len(kept)
     (again,) = jobs_in(read_document(write_document(document_of(spec)[0])[0])[0]).jobs
     assert again.tasks[1].extensions.items() >= spec.tasks[1].extensions.items()
 

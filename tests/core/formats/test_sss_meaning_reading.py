@@ -48,7 +48,7 @@ def task(inside: str, files: str = "") -> TaskSpec:
     return only
 
 
-def told(inside: str, kind: Fidelity) -> list[str]:
+def reported(inside: str, kind: Fidelity) -> list[str]:
     """What is told of a kind."""
     return [item.what for item in meant(inside).report if item.kind is kind]
 
@@ -82,7 +82,7 @@ def test_processors_are_minimum_and_maximum_of_the_job_and_of_its_task(
 
 
 def test_a_lower_bound_alone_is_met_with_that_many_and_reported() -> None:
-    assert told(requested('<Processors op="GE">12</Processors>'), Fidelity.APPROXIMATED) == [
+    assert reported(requested('<Processors op="GE">12</Processors>'), Fidelity.APPROXIMATED) == [
         "Processors: no upper bound is given, so the lower one is taken"
     ]
 
@@ -107,14 +107,14 @@ def test_a_range_of_durations_is_the_limit_and_the_least_to_which_it_may_be_lowe
     """SSS 3.1.0, Requested Properties: two properties of one name with GE and LE are a range."""
     spec = job(requested(asked))
     assert (spec.run_time, spec.minimum_run_time) == (limit, least)
-    assert not told(requested(asked), Fidelity.APPROXIMATED)
+    assert not reported(requested(asked), Fidelity.APPROXIMATED)
 
 
 def test_the_lower_bound_of_a_duration_is_reported_where_it_has_no_effect() -> None:
     two = '<Processors preference="2">8</Processors><Processors preference="1">4</Processors>'
     for text in (requested(RANGE + two), f"<TaskGroup>{requested(RANGE)}</TaskGroup>"):
         assert job(text).minimum_run_time is None
-        lost = told(text, Fidelity.APPROXIMATED)
+        lost = reported(text, Fidelity.APPROXIMATED)
         assert any("the lower bound has an effect only" in what for what in lost), text
 
 
@@ -174,16 +174,16 @@ def test_of_too_many_alternatives_the_best_are_taken_and_the_one_content_with_le
     assert len(spec.alternatives) == MAX_OPTIONS - 1
     assert spec.needs.features == tuple((f"f{n}",) for n in range(6))
     assert spec.alternatives[-1].needs == NodeNeeds()
-    assert any("48 alternatives are" in what for what in told(requested(wishes), Fidelity.APPROXIMATED))
+    assert any("48 alternatives are" in what for what in reported(requested(wishes), Fidelity.APPROXIMATED))
 
 
 def test_one_alternative_is_reported_as_one() -> None:
     two = "<Memory preference='2'>20</Memory><Memory preference='1'>10</Memory>"
     assert any(
-        "Requested: 1 alternative beside" in what for what in told(requested(two), Fidelity.TRANSLATED)
+        "Requested: 1 alternative beside" in what for what in reported(requested(two), Fidelity.TRANSLATED)
     )
     three = two + "<Memory preference='-1'>5</Memory>"
-    assert not any("1 alternatives" in what for what in told(requested(three), Fidelity.TRANSLATED))
+    assert not any("1 alternatives" in what for what in reported(requested(three), Fidelity.TRANSLATED))
 
 
 def test_alternatives_that_cannot_be_said_are_not_used_where_others_can() -> None:
@@ -193,8 +193,8 @@ def test_alternatives_that_cannot_be_said_are_not_used_where_others_can() -> Non
         '<Processors conj="Or">2</Processors>'
     )
     assert (job(text).minimum, job(text).alternatives) == (2, ())
-    assert told(text, Fidelity.NOT_SUPPORTED) == []
-    assert told(text, Fidelity.APPROXIMATED) == ["alternative not used: Network == 1 and Processors == 8"]
+    assert reported(text, Fidelity.NOT_SUPPORTED) == []
+    assert reported(text, Fidelity.APPROXIMATED) == ["alternative not used: Network == 1 and Processors == 8"]
     assert 'conj="Or"' in job(text).extensions["<Requested>"]
 
 
@@ -204,7 +204,7 @@ def test_alternatives_that_differ_in_who_asks_are_told() -> None:
         '<User conj="Or" group="1">b</User><Project group="-1">q</Project>'
     )
     assert (job(text).run_as, job(text).project, job(text).alternatives) == ("a", "p", ())
-    assert [what for what in told(text, Fidelity.APPROXIMATED) if "User b and Project q" in what]
+    assert [what for what in reported(text, Fidelity.APPROXIMATED) if "User b and Project q" in what]
 
 
 def test_more_processors_than_any_cluster_has_are_refused() -> None:
@@ -264,7 +264,7 @@ def test_tasks_that_differ_share_what_their_group_asks_for() -> None:
     ]
     assert spec.minimum == 8
     lost = "TaskDistribution, NodeCount: the placement of different tasks beside each other is not kept"
-    assert f"{lost} (3 times, here first)" in told(text, Fidelity.APPROXIMATED)
+    assert f"{lost} (3 times, here first)" in reported(text, Fidelity.APPROXIMATED)
 
 
 def test_processors_for_each_task_are_its_size() -> None:
@@ -313,7 +313,7 @@ def test_the_program_gets_its_arguments_as_they_are_written(program: str, argv: 
 def test_a_program_that_is_a_url_is_transferred_if_that_can_be_and_is_kept(url: str, code: str) -> None:
     inside = f"<Executable>{url}</Executable><Arguments>-n 'a b'</Arguments>"
     spec = job(inside)
-    assert "is transferred to the node" in told(inside, Fidelity.TRANSLATED)[0]
+    assert "is transferred to the node" in reported(inside, Fidelity.TRANSLATED)[0]
     assert spec.tasks[0].stages
     if code:
         with pytest.raises(BadRequest) as refused:
@@ -385,7 +385,7 @@ def test_streams_are_properties_of_the_task_and_never_text_of_its_command(
     "where", ['<OutputFile redirectList="Append"/>', '<InputFile redirectList="Append">i</InputFile>']
 )
 def test_appending_to_nothing_is_reported(where: str) -> None:
-    assert len(told(X + where, Fidelity.NOT_SUPPORTED)) == 1
+    assert len(reported(X + where, Fidelity.NOT_SUPPORTED)) == 1
 
 
 @pytest.mark.parametrize(
@@ -478,13 +478,13 @@ def test_what_a_task_group_asks_of_nodes_its_task_needs_and_a_job_asks_of_all_it
     assert of_task.needs == needs
     spec = job(requested(asked))
     assert spec.tasks[0].needs == NodeNeeds()
-    said = replace(
+    found = replace(
         spec.needs,
         names=spec.requested_nodes,
         excluded=spec.excluded_nodes,
         minimum_memory=spec.minimum_memory or 0,
     )
-    assert said == needs
+    assert found == needs
 
 
 def test_what_a_task_group_says_of_a_property_counts_in_place_of_its_job_for_it_alone() -> None:
@@ -500,7 +500,7 @@ def test_amounts_that_are_rounded_up_are_reported() -> None:
     text = requested('<Disk units="KB">1</Disk><Resource name="Telescope" type="Zoom2000">1.5</Resource>')
     assert job(text).needs.minimum_disk == 1
     assert job(text).licences == (Licence("Telescope:Zoom2000", 2),)
-    assert told(text, Fidelity.APPROXIMATED) == [
+    assert reported(text, Fidelity.APPROXIMATED) == [
         "Disk: whole megabytes, rounded up",
         "Resource Telescope:Zoom2000: whole numbers, rounded up",
     ]
@@ -536,7 +536,7 @@ def test_a_limit_of_memory_is_one_of_the_address_space_and_the_lower_of_two_coun
     limit = "<ResourceLimit name='{}'>{} GB</ResourceLimit>"
     text = limit.format("MaxMemory", 2) + limit.format("MaxSwap", 1)
     assert job(text).resource_limits == (ResourceLimit("as", 2**30, 2**30),)
-    assert told(text, Fidelity.APPROXIMATED) == [
+    assert reported(text, Fidelity.APPROXIMATED) == [
         "ResourceLimit MaxMemory: it limits the address space of each process"
     ]
 
@@ -545,7 +545,7 @@ def test_a_limit_of_memory_is_one_of_the_address_space_and_the_lower_of_two_coun
 def test_a_limit_that_is_no_number_leaves_that_of_the_node(value: str) -> None:
     text = f"<ResourceLimit name='CpuTime'>{value}</ResourceLimit>"
     assert job(text).resource_limits == ()
-    assert [what for what in told(text, Fidelity.NOT_SUPPORTED) if "limit of the node applies" in what]
+    assert [what for what in reported(text, Fidelity.NOT_SUPPORTED) if "limit of the node applies" in what]
 
 
 def test_limits_of_a_task_group_are_its_own() -> None:
@@ -560,7 +560,7 @@ def test_limits_that_the_system_does_not_keep_are_reported_and_kept(limit: str) 
     text = f"<ResourceLimit name='{limit}'>5</ResourceLimit>"
     assert job(text).resource_limits == ()
     assert limit in job(text).extensions["<ResourceLimit>"]
-    assert told(text, Fidelity.NOT_SUPPORTED) == [
+    assert reported(text, Fidelity.NOT_SUPPORTED) == [
         f"ResourceLimit {limit} 5: the system has no such limit for processes"
     ]
 
@@ -597,7 +597,7 @@ def test_a_geometry_says_how_many_tasks_there_are_when_nothing_else_does() -> No
     assert task(f"<TaskGroup>{X}{text}</TaskGroup>").instances == 3
     other = f"<TaskGroup>{X}<TaskCount>4</TaskCount>{text}</TaskGroup>"
     assert task(other).distribution is None
-    assert "TaskDistribution Geometry: it does not number 4 tasks from 1: it is left out" in told(
+    assert "TaskDistribution Geometry: it does not number 4 tasks from 1: it is left out" in reported(
         other, Fidelity.APPROXIMATED
     )
 
@@ -749,7 +749,7 @@ def test_a_job_for_another_machine_is_refused() -> None:
 
 def test_what_became_of_the_job_elsewhere_is_no_input_but_reported() -> None:
     text = "<State>Completed</State><ExitCode>3</ExitCode><Delivered><Processors>4</Processors></Delivered>"
-    assert {what.partition(":")[0] for what in told(text, Fidelity.NOTE)} == {
+    assert {what.partition(":")[0] for what in reported(text, Fidelity.NOTE)} == {
         "State",
         "ExitCode",
         "Delivered",
@@ -760,7 +760,7 @@ def test_what_became_of_the_job_elsewhere_is_no_input_but_reported() -> None:
 def test_a_task_group_of_no_tasks_is_told_to_run_nothing() -> None:
     text = f"<TaskGroup><TaskCount>0</TaskCount>{X}</TaskGroup>"
     assert job(text).tasks == ()
-    assert told(text, Fidelity.APPROXIMATED) == ["TaskCount 0: nothing of the task group is run"]
+    assert reported(text, Fidelity.APPROXIMATED) == ["TaskCount 0: nothing of the task group is run"]
 
 
 def test_a_million_tasks_are_one_task_and_more_are_refused() -> None:
@@ -771,7 +771,7 @@ def test_a_million_tasks_are_one_task_and_more_are_refused() -> None:
 
 def test_a_quality_of_service_beside_a_queue_is_told_or_refused() -> None:
     both = f"{X}<Queue>q</Queue><QualityOfService>high</QualityOfService>"
-    assert any("QualityOfService high" in what for what in told(both, Fidelity.NOT_SUPPORTED))
+    assert any("QualityOfService high" in what for what in reported(both, Fidelity.NOT_SUPPORTED))
     with pytest.raises(BadRequest, match="QualityOfService high"):
         meant(both, awareness=Awareness.REJECT)
 

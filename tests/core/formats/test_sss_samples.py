@@ -212,14 +212,14 @@ def test_the_mended_sample_is_the_one_that_was_mended_by_hand(path: Path) -> Non
 @needs_samples
 @pytest.mark.parametrize("path", RAW, ids=lambda path: path.name)
 def test_no_repair_of_a_sample_goes_untold(path: Path) -> None:
-    told = " ".join(item.what for item in read_document(path.read_bytes(), lenient=True)[1])
+    found = " ".join(item.what for item in read_document(path.read_bytes(), lenient=True)[1])
     wrong = ["quote"] if "\u201d" in path.read_text() else []
     wrong += (
         ["</Environment>", "</Memory>", "signs of group"] if "ex3" in path.name or "25-3" in path.name else []
     )
     wrong += ["read as <Delivered>"] if path.name.startswith("002_ex3") else []
-    assert all(word in told for word in wrong), told
-    assert bool(told) is bool(wrong)
+    assert all(word in found for word in wrong), found
+    assert bool(found) is bool(wrong)
 
 
 def fragments() -> list[tuple[int, str]]:
@@ -275,5 +275,5 @@ def check_fragment(line: int, text: str) -> None:
         assert refusal.value.code == "not-xml"
     document, report = read_document(text, lenient=line in UNCLOSED)
     assert isinstance(document, SssDocument)
-    told = [item for item in report if item.kind is not Fidelity.TRANSLATED]
-    assert not told, (line, told)
+    found = [item for item in report if item.kind is not Fidelity.TRANSLATED]
+    assert not found, (line, found)

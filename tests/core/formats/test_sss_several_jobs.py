@@ -84,11 +84,11 @@ def test_jobs_of_no_group_that_wait_for_each_other_get_one_which_is_reported(
 ) -> None:
     specs, links = flow
     _, report = document_of_jobs(specs, links)
-    told = [item for item in report if item.what.startswith("job_group")]
-    assert bool(told) is (not specs[0].job_group and bool(links))
+    found = [item for item in report if item.what.startswith("job_group")]
+    assert bool(found) is (not specs[0].job_group and bool(links))
     back = again(specs, links, SssVersion.V3_1)
     assert ({*back.links}, len(back.jobs)) == ({*links}, len(specs))
-    assert {spec.job_group for spec in back.jobs} == ({"jobs"} if told else {specs[0].job_group})
+    assert {spec.job_group for spec in back.jobs} == ({"jobs"} if found else {specs[0].job_group})
 
 
 def test_jobs_of_several_groups_stand_in_their_groups_and_those_of_none_beside_them() -> None:

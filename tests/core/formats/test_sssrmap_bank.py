@@ -105,7 +105,7 @@ def test_an_answer_without_a_believable_amount_is_none(inside: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "action", "said"),
+    ("code", "action", "text"),
     [
         ("740", "charge", "refused"),
         ("782", "reserve", "refused"),
@@ -116,8 +116,8 @@ def test_an_answer_without_a_believable_amount_is_none(inside: str) -> None:
         ("313", "quote", "away"),
     ],
 )
-def test_only_what_is_about_the_money_is_a_refusal(code: str, action: str, said: str) -> None:
-    assert judged(order(action), response("", code, "Failure")).outcome == said
+def test_only_what_is_about_the_money_is_a_refusal(code: str, action: str, text: str) -> None:
+    assert judged(order(action), response("", code, "Failure")).outcome == text
 
 
 def test_an_answer_to_another_message_is_none() -> None:
@@ -127,7 +127,7 @@ def test_an_answer_to_another_message_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "inside", "said"),
+    ("action", "inside", "text"),
     [
         ("charge", "", None),
         ("charge", booked("n1-12-1", "Reserve", "0"), None),
@@ -145,9 +145,9 @@ def test_an_answer_to_another_message_is_none() -> None:
         ("refund", booked("n1-12-1", "Refund", "9"), "done"),
     ],
 )
-def test_what_was_done_before_is_not_done_again(action: str, inside: str, said: str | None) -> None:
+def test_what_was_done_before_is_not_done_again(action: str, inside: str, text: str | None) -> None:
     reply = done_before(order(action, first=False), response(inside))
-    assert (None if reply is None else reply.outcome) == said
+    assert (None if reply is None else reply.outcome) == text
 
 
 def test_only_a_repeated_charge_or_refund_needs_the_query() -> None:
@@ -161,8 +161,8 @@ def test_only_a_repeated_charge_or_refund_needs_the_query() -> None:
 @given(st.text(max_size=60), st.sampled_from(["quote", "reserve", "charge", "refund", "release"]))
 def test_any_answer_has_a_meaning(inside: str, action: str) -> None:
     try:
-        told = response(inside)
+        found = response(inside)
     except MessageFault:
         return
-    assert judged(order(action), told).outcome in ("done", "refused", "away")
-    done_before(order("charge"), told)
+    assert judged(order(action), found).outcome in ("done", "refused", "away")
+    done_before(order("charge"), found)

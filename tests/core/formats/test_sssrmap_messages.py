@@ -104,8 +104,8 @@ def in_latin_1(text: str) -> bytes:
     body = f'<Body><Request action="Query" actor="ann"><Object>{text}</Object></Request></Body>'
     digest = hashlib.sha1(body.encode("latin-1")).digest()
     parts = (base64.b64encode(one).decode() for one in (digest, hmac.digest(KEY, digest, "sha1")))
-    told = "<DigestValue>{}</DigestValue><SignatureValue>{}</SignatureValue>".format(*parts)
-    return envelope(body, f"<Signature>{told}</Signature>")
+    found = "<DigestValue>{}</DigestValue><SignatureValue>{}</SignatureValue>".format(*parts)
+    return envelope(body, f"<Signature>{found}</Signature>")
 
 
 def test_a_text_with_accents_is_checked_as_golds_client_signs_it() -> None:
@@ -271,8 +271,8 @@ def test_any_signed_bytes_are_refused_with_a_code_or_read(inside: bytes) -> None
     body = b"<Body>" + inside + b"</Body>"
     digest = hashlib.sha1(body).digest()
     parts = [base64.b64encode(each).decode() for each in (digest, hmac.digest(KEY, digest, "sha1"))]
-    told = "<DigestValue>{}</DigestValue><SignatureValue>{}</SignatureValue>".format(*parts)
-    message = b"<Envelope>" + body + f"<Signature>{told}</Signature></Envelope>".encode()
+    found = "<DigestValue>{}</DigestValue><SignatureValue>{}</SignatureValue>".format(*parts)
+    message = b"<Envelope>" + body + f"<Signature>{found}</Signature></Envelope>".encode()
     codes: set[str] = set()
     try:
         read_request(checked_body(message, KEY))

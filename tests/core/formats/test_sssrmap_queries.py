@@ -124,11 +124,11 @@ def test_get_shows_the_properties_in_the_order_that_was_asked(
     jobs: list[dict[str, str]], names: list[str]
 ) -> None:
     gets = tuple(RmapField(name=name) for name in names)
-    told = [
+    found = [
         [(one.name, one.text) for one in row.children if isinstance(one, XmlElement)]
         for row in query(trees(jobs), gets=gets)
     ]
-    assert told == [[(name, job.get(name, "")) for name in names] for job in jobs]
+    assert found == [[(name, job.get(name, "")) for name in names] for job in jobs]
 
 
 @MANY
@@ -152,12 +152,12 @@ def test_sums_of_groups_are_those_of_the_values(pairs: list[tuple[str, int]]) ->
         RmapField(name="User", op="GroupBy"),
         *(RmapField(name="Charge", op=op, alias=op) for op in ("Sum", "Count", "Max", "Min", "Average")),
     )
-    told = {
+    found = {
         text_of(row, "User"): tuple(text_of(row, op) for op in ("Sum", "Count", "Max", "Min"))
         for row in query(jobs, gets=gets)
     }
     values = {user: [charge for owner, charge in pairs if owner == user] for user, _ in pairs}
-    assert told == {
+    assert found == {
         user: tuple(map(str, (sum(some), len(some), max(some), min(some)))) for user, some in values.items()
     }
 
@@ -276,8 +276,8 @@ def test_what_is_no_path_is_refused(path: str) -> None:
 
 def test_an_answer_has_the_tags_around_what_was_asked_once() -> None:
     paths = ("NodeId", "Configured/Memory", "Configured/Swap", "Available/Memory")
-    told = picked(NODE, [(find(NODE, read_path(path)), "") for path in paths])
-    assert canonical(told) == (
+    found = picked(NODE, [(find(NODE, read_path(path)), "") for path in paths])
+    assert canonical(found) == (
         '<Node><NodeId>n1</NodeId><Configured><Memory units="GB">2</Memory><Swap>7</Swap></Configured>'
         "<Available><Memory>512</Memory></Available></Node>"
     )

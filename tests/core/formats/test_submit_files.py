@@ -220,7 +220,7 @@ def test_a_number_that_is_calculated_from_that_of_the_process_is_the_value_of_th
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "text"),
     [
         ("environment = N=$(Process)", None),  # variables of a sweep are all the same
         ("arguments = $(Process)$(Process)", "00 11 22"),
@@ -231,12 +231,12 @@ def test_a_number_that_is_calculated_from_that_of_the_process_is_the_value_of_th
         ("request_cpus = 2\narguments = $(Process)", "0 1 2"),
     ],
 )
-def test_what_no_sweep_says_becomes_a_task_for_each_process(line: str, said: str | None) -> None:
+def test_what_no_sweep_says_becomes_a_task_for_each_process(line: str, text: str | None) -> None:
     found = job(line, "queue 3").tasks
     assert [each.name for each in found] == ["0", "1", "2"]
     assert all(each.kind is TaskType.BASIC for each in found)
-    if said:
-        assert [each.command.partition(" ")[2] for each in found] == said.split()
+    if text:
+        assert [each.command.partition(" ")[2] for each in found] == text.split()
     else:
         assert [each.environment for each in found] == [{"N": str(number)} for number in range(3)]
 
@@ -317,10 +317,10 @@ def test_queue_takes_items_from_lists_files_and_names(queue: str, arguments: lis
     text = f"executable = a\nN = 1\narguments = \"'$(x){'+$(y)' if several else ''}'\"\n{queue}\n"
     assert set(items_named(text)) <= set(files)
     (found,) = jobs(text, files)
-    said = [
+    shown = [
         each.command.partition("/a ")[2].strip("'") for each in found.tasks for _ in range(each.instances)
     ]
-    assert said == arguments
+    assert shown == arguments
 
 
 def test_a_variable_of_queue_may_be_a_command() -> None:
@@ -328,8 +328,8 @@ def test_a_variable_of_queue_may_be_a_command() -> None:
         "executable = a\narguments = before\nqueue arguments, output from list\nqueue\n",
         {"list": "1 one.txt\n2 two.txt\n"},
     )
-    said = [(each.command.partition("/a ")[2], each.standard_output) for each in found.tasks]
-    assert said == [("1", "/home/ada/w/one.txt"), ("2", "/home/ada/w/two.txt"), ("before", "")]
+    shown = [(each.command.partition("/a ")[2], each.standard_output) for each in found.tasks]
+    assert shown == [("1", "/home/ada/w/one.txt"), ("2", "/home/ada/w/two.txt"), ("before", "")]
 
 
 def test_a_macro_may_have_a_name_like_that_of_an_attribute() -> None:

@@ -317,7 +317,7 @@ def test_an_empty_job_that_was_made_before_takes_the_unit_of_its_first_task() ->
 
 
 @pytest.mark.parametrize(
-    ("job", "tasks", "code", "said"),
+    ("job", "tasks", "code", "text"),
     [
         ({"priorty": "1"}, [], "unknown-option", "did you mean 'priority'?"),
         ({}, [{"stdot": "x"}], "unknown-option", "did you mean 'stdout'?"),
@@ -346,10 +346,10 @@ def test_an_empty_job_that_was_made_before_takes_the_unit_of_its_first_task() ->
     ],
 )
 def test_what_is_wrong_is_refused_with_the_way_out(
-    job: dict[str, str], tasks: list[dict[str, str]], code: str, said: str
+    job: dict[str, str], tasks: list[dict[str, str]], code: str, text: str
 ) -> None:
     wrong = refusal(job, *tasks)
-    assert (wrong.code, said in wrong.fix) == (code, True), str(wrong)
+    assert (wrong.code, text in wrong.fix) == (code, True), str(wrong)
 
 
 def test_a_wrong_value_names_its_option() -> None:

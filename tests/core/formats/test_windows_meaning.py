@@ -14,7 +14,7 @@ from headnode.core.model.task import TaskSpec
 SPACE = 'xmlns="http://schemas.microsoft.com/HPCS2008R2/scheduler/"'
 
 
-def told(task: str, inside: str = "") -> list[tuple[Fidelity, str]]:
+def reported(task: str, inside: str = "") -> list[tuple[Fidelity, str]]:
     """Return what is reported of a task with these attributes; each finding at its line."""
     text = f"<Job {SPACE}>{inside}<Tasks>\n<Task {task}/></Tasks></Job>"
     report = read_job(text)[1]
@@ -42,13 +42,13 @@ def told(task: str, inside: str = "") -> list[tuple[Fidelity, str]]:
 def test_paths_shells_and_variables_of_windows_are_not_supported_and_reported_where_they_stand(
     task: str, word: str
 ) -> None:
-    found = told(task)
+    found = reported(task)
     assert [kind for kind, _ in found] == [Fidelity.NOT_SUPPORTED]
     assert word in found[0][1]
 
 
 def test_commands_that_cmd_runs_one_after_the_other_are_reported() -> None:
-    found = told('CommandLine="a &amp; b"')
+    found = reported('CommandLine="a &amp; b"')
     assert [kind for kind, _ in found] == [Fidelity.APPROXIMATED]
     assert "write ';'" in found[0][1]
 
@@ -67,14 +67,14 @@ def test_commands_that_cmd_runs_one_after_the_other_are_reported() -> None:
     ],
 )
 def test_what_means_the_same_here_is_not_reported(task: str) -> None:
-    assert told(task) == []
+    assert reported(task) == []
 
 
 def test_a_variable_of_windows_that_the_job_sets_is_its_own() -> None:
     inside = (
         "<EnvironmentVariables><Variable><Name>Temp</Name><Value>/t</Value></Variable></EnvironmentVariables>"
     )
-    assert told('CommandLine="%TEMP%/run"', inside) == []
+    assert reported('CommandLine="%TEMP%/run"', inside) == []
 
 
 def test_who_wants_no_difference_is_refused_such_a_path() -> None:

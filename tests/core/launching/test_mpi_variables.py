@@ -35,8 +35,8 @@ def test_only_one_program_with_several_processors_is_parallel() -> None:
 
 
 def test_every_launcher_is_told_our_program_and_a_file_it_understands() -> None:
-    told = launcher_variables("/launch", "secret", "/hydra", "/open", "/pbs")
-    programs = {name for name, value in told.items() if value == "/launch"}
+    found = launcher_variables("/launch", "secret", "/hydra", "/open", "/pbs")
+    programs = {name for name, value in found.items() if value == "/launch"}
     assert programs == {
         "HEADNODE_LAUNCH",
         "HYDRA_LAUNCHER_EXEC",
@@ -44,13 +44,13 @@ def test_every_launcher_is_told_our_program_and_a_file_it_understands() -> None:
         "OMPI_MCA_plm_rsh_agent",
         "PRTE_MCA_plm_ssh_agent",
     }
-    assert {name for name, value in told.items() if value == "/hydra"} == {
+    assert {name for name, value in found.items() if value == "/hydra"} == {
         "HYDRA_HOST_FILE",
         "CCP_MPI_HOSTFILE",
     }
-    assert {name for name, value in told.items() if value == "/open"} == {
+    assert {name for name, value in found.items() if value == "/open"} == {
         "OMPI_MCA_orte_default_hostfile",
         "PRTE_MCA_prte_default_hostfile",
     }
-    assert {name for name, value in told.items() if value == "/pbs"} == {"PBS_NODEFILE"}
-    assert {name for name, value in told.items() if value == "secret"} == {"HEADNODE_LAUNCH_SECRET"}
+    assert {name for name, value in found.items() if value == "/pbs"} == {"PBS_NODEFILE"}
+    assert {name for name, value in found.items() if value == "secret"} == {"HEADNODE_LAUNCH_SECRET"}

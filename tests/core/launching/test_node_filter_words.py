@@ -58,9 +58,9 @@ PLAIN = NodeFilterInput(
 
 def answer(asked: NodeFilterInput = PLAIN, **start: Any) -> NodeFilterResult:
     """Return what becomes of a task whose filter changes these of m_Item2."""
-    said = json.loads(question_at_start(asked))
-    said["m_Item2"].update(start)
-    return apply_answer(asked, json.dumps(said).encode())
+    reply = json.loads(question_at_start(asked))
+    reply["m_Item2"].update(start)
+    return apply_answer(asked, json.dumps(reply).encode())
 
 
 @given(questions)
@@ -78,19 +78,19 @@ def test_a_filter_that_says_what_it_reads_changes_nothing(asked: NodeFilterInput
     )),
     max_leaves=12,
 ).map(lambda value: json.dumps(value).encode())))  # fmt: skip
-def test_whatever_a_filter_says_is_understood_or_refused_as_the_filters_fault(said: bytes) -> None:
+def test_whatever_a_filter_says_is_understood_or_refused_as_the_filters_fault(text: bytes) -> None:
     try:
-        found = apply_answer(PLAIN, said)
+        found = apply_answer(PLAIN, text)
     except BadRequest:
         return
     assert {**found.recipe.environment, **OURS} == found.recipe.environment
 
 
 def test_the_shape_is_that_of_the_linux_node_manager() -> None:
-    said = json.loads(question_at_start(PLAIN))
-    assert list(said) == ["m_Item1", "m_Item2", "m_Item3"]
-    assert said["m_Item1"] == {"JobId": 7, "TaskId": 2, "ResIds": [0, 1]}
-    assert said["m_Item2"] == {
+    reply = json.loads(question_at_start(PLAIN))
+    assert list(reply) == ["m_Item1", "m_Item2", "m_Item3"]
+    assert reply["m_Item1"] == {"JobId": 7, "TaskId": 2, "ResIds": [0, 1]}
+    assert reply["m_Item2"] == {
         "commandLine": "prog 'one two'",
         "stdin": "",
         "stdout": "/home/ada/out",
@@ -102,7 +102,7 @@ def test_the_shape_is_that_of_the_linux_node_manager() -> None:
         "inputFiles": "",
         "outputFiles": "",
     }
-    assert said["m_Item3"] == "ada"
+    assert reply["m_Item3"] == "ada"
 
 
 def test_each_field_can_be_changed_and_paths_are_below_the_new_directory() -> None:

@@ -164,7 +164,7 @@ def test_no_slot_is_found_where_it_is_not_wanted(nodes: list[NodeView]) -> None:
 
 def test_a_slot_that_cannot_be_earlier_by_counts_has_no_earlier_one() -> None:
     """Something was in the way when the slot was found, and is given back after it."""
-    told = {True: 0, False: 0}
+    found = {True: 0, False: 0}
     for (view, reserved), request in thinned(product(list(worlds(NODES)), REQUESTS)):
         if not reserved or request.unit is UnitType.NODE:
             continue
@@ -182,8 +182,8 @@ def test_a_slot_that_cannot_be_earlier_by_counts_has_no_earlier_one() -> None:
         availability.give(piece, slot.at, slot.at + request.run_time)
         earlier = availability.first_fit(need, request.run_time, NOW, slot.at)
         assert may_be or earlier is None, (request, view, reserved)
-        told[may_be] += 1
-    assert min(told.values()) > 20 / every(), told
+        found[may_be] += 1
+    assert min(found.values()) > 20 / every(), found
 
 
 MANY = [node(f"n{number:02}", 2, memory=8, disk=4, gpus=2) for number in range(20)]
@@ -204,7 +204,7 @@ def _asks_beside(dice: random.Random, takes: str) -> dict[str, Any]:
 @pytest.mark.parametrize("contiguous", [False, True])
 def test_counts_that_refuse_a_request_are_right_on_many_nodes(takes: str, *, contiguous: bool) -> None:
     """Jobs behind those with reservations ask for now, those with a slot whether there is an earlier one."""
-    told = Counter[str]()
+    found = Counter[str]()
     for seed in range(400 // every()):
         dice = random.Random(seed)
         busy = dice.sample(range(20), dice.randint(12, 20))
@@ -223,16 +223,16 @@ def test_counts_that_refuse_a_request_are_right_on_many_nodes(takes: str, *, con
         lasts = find_placement(at_minimum(need), free) is not None
         assert availability.may_last(need, NOW + run_time) == lasts, seed
         slot = availability.first_fit(need, run_time, Instant(NOW + dice.randint(0, 5) * MINUTE))
-        told[f"lasts: {lasts}"] += 1
+        found[f"lasts: {lasts}"] += 1
         if slot is None or slot.at == NOW:
             continue
         availability.take(need.piece(slot.fit), slot.at, slot.at + run_time)
         may = availability.fits_earlier(need, run_time, NOW, slot)
         availability.give(need.piece(slot.fit), slot.at, slot.at + run_time)
         assert may == (availability.first_fit(need, run_time, NOW, slot.at) is not None), seed
-        told[f"earlier: {may}"] += 1
-    assert len(told) == 4, told
-    assert min(told.values()) > 5 / every(), told
+        found[f"earlier: {may}"] += 1
+    assert len(found) == 4, found
+    assert min(found.values()) > 5 / every(), found
 
 
 def test_a_slot_on_equal_nodes_names_those_that_the_placement_would_choose() -> None:
@@ -251,7 +251,7 @@ def test_a_slot_on_equal_nodes_names_those_that_the_placement_would_choose() -> 
 
 def test_a_slot_moves_up_to_where_it_would_be_found_anew() -> None:
     """Reservations were in the way when it was found, and are given back."""
-    told: Counter[str] = Counter()
+    shown: Counter[str] = Counter()
     for (view, reserved), request in product(list(worlds(ALIKE)), REQUESTS[:9]):
         one, two = (booked_out(view, reserved, [request]) for _ in range(2))
         need, run_time = resolve(request, view.node_table()), request.run_time
@@ -274,8 +274,8 @@ def test_a_slot_moves_up_to_where_it_would_be_found_anew() -> None:
         for start, end in product((0, 30, 90, 180, 400), (30, 200, inf)):
             free = [each.resources(need, NOW + start, NOW + start + end).free for each in (one, two)]
             assert free[0] == free[1], (request, view, reserved)
-        told["none" if moved is None else "stays" if moved == slot else "moves"] += 1
-    assert min(told.values()) > 5, told
+        shown["none" if moved is None else "stays" if moved == slot else "moves"] += 1
+    assert min(shown.values()) > 5, shown
 
 
 def test_what_was_taken_and_given_back_leaves_no_trace() -> None:

@@ -65,7 +65,7 @@ def found_for(
     return counterfactuals(with_job(view, subject), POLICIES[policy], subject, room or PLAIN)
 
 
-def told(
+def offered_changes(
     view: View, request: JobRequest, policy: str = "easy", room: ChangeLimits | None = None
 ) -> list[str]:
     return [changes_in_words(offer, request) for offer in found_for(view, request, policy, room).offers]
@@ -80,28 +80,30 @@ BLOCKED = scene(
 
 
 def test_a_job_that_would_delay_a_reservation_is_told_the_longest_limit_with_which_it_starts() -> None:
-    assert told(BLOCKED, asks(4, minutes=600)) == [
+    assert offered_changes(BLOCKED, asks(4, minutes=600)) == [
         "with a run time limit of at most 2h instead of 10h",
     ]
-    assert told(BLOCKED, asks(4)) == ["with a run time limit of at most 2h"]
+    assert offered_changes(BLOCKED, asks(4)) == ["with a run time limit of at most 2h"]
 
 
 def test_a_job_too_large_for_what_is_free_is_told_the_size_that_fits() -> None:
     view = scene([node("a", 8), node("b", 8)], [runs(1, asks(2), ("a", 2), minutes_left=60)])
-    assert told(view, asks(16)) == ["with 14 processors instead of 16"]
-    assert told(view, asks(15, 20)) == ["with at least 14 processors instead of 15"]
-    assert told(view, asks(2, unit=UnitType.NODE)) == ["with 1 node instead of 2"]
+    assert offered_changes(view, asks(16)) == ["with 14 processors instead of 16"]
+    assert offered_changes(view, asks(15, 20)) == ["with at least 14 processors instead of 15"]
+    assert offered_changes(view, asks(2, unit=UnitType.NODE)) == ["with 1 node instead of 2"]
     sockets = scene([node("a", 8, sockets=2)], [runs(1, asks(1), ("a", 1))])
-    assert told(sockets, asks(2, unit=UnitType.SOCKET)) == ["with 1 socket instead of 2"]
+    assert offered_changes(sockets, asks(2, unit=UnitType.SOCKET)) == ["with 1 socket instead of 2"]
     graphics = scene([node("a", 8, gpus=4)], [runs(1, on_gpus(3), ("a", 3))])
-    assert told(graphics, on_gpus(2)) == ["with 1 GPU instead of 2"]
+    assert offered_changes(graphics, on_gpus(2)) == ["with 1 GPU instead of 2"]
 
 
 def test_a_job_of_gpus_is_told_of_fewer_gpus_or_of_fewer_processors_for_each() -> None:
     idle = scene([node("a", 8, gpus=2), node("b", 8)])
-    assert told(idle, asks(3, unit=UnitType.GPU, processors_per_gpu=2)) == ["with 2 GPUs instead of 3"]
+    assert offered_changes(idle, asks(3, unit=UnitType.GPU, processors_per_gpu=2)) == [
+        "with 2 GPUs instead of 3"
+    ]
     view = scene([node("a", 8, gpus=4)], [runs(1, asks(4), ("a", 4), minutes_left=60)])
-    assert told(view, asks(4, unit=UnitType.GPU, processors_per_gpu=2)) == [
+    assert offered_changes(view, asks(4, unit=UnitType.GPU, processors_per_gpu=2)) == [
         "with 2 GPUs instead of 4",
         "with 1 processor for each GPU instead of 2",
     ]
@@ -109,7 +111,7 @@ def test_a_job_of_gpus_is_told_of_fewer_gpus_or_of_fewer_processors_for_each() -
 
 def test_size_that_the_tasks_need_is_only_offered_for_a_new_submission() -> None:
     view = scene([node("a", 8)], [runs(1, asks(2), ("a", 2), minutes_left=60)])
-    assert told(view, asks(8), room=ChangeLimits(least=7)) == []
+    assert offered_changes(view, asks(8), room=ChangeLimits(least=7)) == []
     again = ChangeLimits(least=8, most=8, again=turn_of(60))
     (offer,) = found_for(view, asks(8), room=again).offers
     assert changes_in_words(offer, asks(8)) == "with 6 processors instead of 8, submitted again"
@@ -136,26 +138,30 @@ def test_every_kind_of_wish_about_nodes_can_be_dropped_while_the_others_stay() -
         node("c", 4, groups=("old",), memory=16),
     ]
     view = scene(nodes, [runs(1, asks(8), ("a", 8), minutes_left=60)])
-    assert told(view, asks(1, requested_nodes=("a",), node_groups=("gpu",))) == [
+    assert offered_changes(view, asks(1, requested_nodes=("a",), node_groups=("gpu",))) == [
         "on any node of node group 'gpu' instead of a"
     ]
-    assert told(view, asks(1, excluded_nodes=("b", "c"))) == ["on the nodes it excludes too: b, c"]
-    assert told(view, asks(1, required_nodes=("a",))) == ["without the nodes its tasks require: a"]
-    assert told(view, asks(1, minimum_memory=40)) == ["on nodes with at least 32 MB of memory instead of 40"]
-    assert told(view, asks(1, minimum_memory=60, node_groups=("gpu", "old"))) == []  # two, not one
-    assert told(view, asks(1, node_groups=("gpu", "old"))) == [
+    assert offered_changes(view, asks(1, excluded_nodes=("b", "c"))) == ["on the nodes it excludes too: b, c"]
+    assert offered_changes(view, asks(1, required_nodes=("a",))) == ["without the nodes its tasks require: a"]
+    assert offered_changes(view, asks(1, minimum_memory=40)) == [
+        "on nodes with at least 32 MB of memory instead of 40"
+    ]
+    assert offered_changes(view, asks(1, minimum_memory=60, node_groups=("gpu", "old"))) == []  # two, not one
+    assert offered_changes(view, asks(1, node_groups=("gpu", "old"))) == [
         "on nodes outside node group 'gpu' too",
         "on nodes outside node group 'old' too",
     ]
-    assert told(view, asks(5, minimum_processors_per_node=9)) == [
+    assert offered_changes(view, asks(5, minimum_processors_per_node=9)) == [
         "on nodes with at least 8 processors instead of 9"
     ]
-    assert told(view, asks(1, maximum_processors_per_node=3)) == [
+    assert offered_changes(view, asks(1, maximum_processors_per_node=3)) == [
         "on nodes with at most 4 processors instead of 3"
     ]
-    assert told(view, asks(1, maximum_memory=10)) == ["on nodes with at most 16 MB of memory instead of 10"]
+    assert offered_changes(view, asks(1, maximum_memory=10)) == [
+        "on nodes with at most 16 MB of memory instead of 10"
+    ]
     uniform = asks(12, node_groups=("gpu", "old"), node_group_op=NodeGroupOp.UNIFORM)
-    assert "on nodes of several of its node groups at once" in told(view, uniform)
+    assert "on nodes of several of its node groups at once" in offered_changes(view, uniform)
 
 
 def test_what_a_job_or_one_of_its_tasks_demands_of_nodes_is_offered_to_be_dropped() -> None:
@@ -164,22 +170,24 @@ def test_what_a_job_or_one_of_its_tasks_demands_of_nodes_is_offered_to_be_droppe
         [runs(1, asks(4), ("a", 4), minutes_left=60)],
     )
     gpu = {"features": (("gpu",),)}
-    assert told(view, asks(1, needs=NodeNeeds(**gpu))) == ["on any nodes instead of nodes with feature 'gpu'"]
-    assert told(view, gang(part(4), part(1, 2, **gpu), part(1, 1, **gpu))) == [
+    assert offered_changes(view, asks(1, needs=NodeNeeds(**gpu))) == [
+        "on any nodes instead of nodes with feature 'gpu'"
+    ]
+    assert offered_changes(view, gang(part(4), part(1, 2, **gpu), part(1, 1, **gpu))) == [
         "with tasks 2, 3 on any nodes instead of nodes with feature 'gpu'"
     ]
-    assert told(view, asks(1, 9, parts=(part(1, 2, **gpu),))) == [
+    assert offered_changes(view, asks(1, 9, parts=(part(1, 2, **gpu),))) == [
         "with its tasks on any nodes instead of nodes with feature 'gpu'"
     ]
-    assert told(view, gang(part(2, required_nodes=("a",)), required_nodes=("a",))) == [
+    assert offered_changes(view, gang(part(2, required_nodes=("a",)), required_nodes=("a",))) == [
         "without the nodes its tasks require: a"
     ]
 
 
 def test_the_size_of_a_gang_is_not_offered_to_be_less_because_its_tasks_make_it() -> None:
     view = scene([node("a", 4)], [runs(1, asks(1), ("a", 1), minutes_left=60)])
-    assert told(view, asks(4)) == ["with 3 processors instead of 4"]
-    assert told(view, gang(part(1, 4)), room=ChangeLimits(again=turn_of(60))) == []
+    assert offered_changes(view, asks(4)) == ["with 3 processors instead of 4"]
+    assert offered_changes(view, gang(part(1, 4)), room=ChangeLimits(again=turn_of(60))) == []
 
 
 def test_exclusive_and_single_node_jobs_are_told_what_sharing_and_spreading_would_do() -> None:
@@ -187,8 +195,8 @@ def test_exclusive_and_single_node_jobs_are_told_what_sharing_and_spreading_woul
         [node("a", 4), node("b", 4)],
         [runs(1, asks(1), ("a", 1), minutes_left=60), runs(2, asks(1), ("b", 1), minutes_left=60)],
     )
-    assert told(view, asks(2, exclusive=True)) == ["sharing its nodes with other jobs"]
-    assert told(view, asks(4, single_node=True)) == [
+    assert offered_changes(view, asks(2, exclusive=True)) == ["sharing its nodes with other jobs"]
+    assert offered_changes(view, asks(4, single_node=True)) == [
         "with 3 processors instead of 4",
         "on several nodes instead of one",
     ]
@@ -196,13 +204,15 @@ def test_exclusive_and_single_node_jobs_are_told_what_sharing_and_spreading_woul
 
 def test_licences_are_offered_down_to_none() -> None:
     view = scene([node("a", 4)], licences={"mesh": (4, 2), "view": (1, 0)})
-    assert told(view, asks(1, licences=(Licence("mesh", 3),))) == ["with 2 of licence 'mesh' instead of 3"]
-    assert told(view, asks(1, licences=(Licence("view", None),))) == ["without licence 'view'"]
+    assert offered_changes(view, asks(1, licences=(Licence("mesh", 3),))) == [
+        "with 2 of licence 'mesh' instead of 3"
+    ]
+    assert offered_changes(view, asks(1, licences=(Licence("view", None),))) == ["without licence 'view'"]
 
 
 def test_memory_that_jobs_hold_is_offered_to_be_less() -> None:
     nodes = [node("a", 4, memory=1000)]
-    assert told(scene(nodes), asks(4, memory=300)) == [
+    assert offered_changes(scene(nodes), asks(4, memory=300)) == [
         "with 3 processors instead of 4",
         "with 250 MB of memory for each processor instead of 300",
     ]
@@ -211,15 +221,15 @@ def test_memory_that_jobs_hold_is_offered_to_be_less() -> None:
 def test_a_priority_is_offered_that_passes_those_in_the_way_and_no_higher() -> None:
     view = scene([node("a", 4)], [runs(1, asks(2), ("a", 2))], [(2, asks(3), 2500), (3, asks(2), 2200)])
     room = ChangeLimits(fixed=frozenset({ChangeKind.SIZE}), highest=HIGHEST)
-    assert told(view, asks(2), "fcfs", room) == ["with priority AboveNormal-499 or higher"]
+    assert offered_changes(view, asks(2), "fcfs", room) == ["with priority AboveNormal-499 or higher"]
     mine = ChangeLimits(fixed=frozenset({ChangeKind.SIZE}), highest=NORMAL)
-    assert told(view, asks(2), "fcfs", mine) == []
+    assert offered_changes(view, asks(2), "fcfs", mine) == []
 
 
 def test_the_same_priority_is_enough_to_pass_those_who_came_later() -> None:
     view = scene([node("a", 4)], [runs(1, asks(2), ("a", 2))], [(60, asks(3), 2500)])
     room = ChangeLimits(fixed=frozenset({ChangeKind.SIZE}), highest=HIGHEST)
-    assert told(view, asks(2), "fcfs", room) == ["with priority Normal+500 or higher"]
+    assert offered_changes(view, asks(2), "fcfs", room) == ["with priority Normal+500 or higher"]
 
 
 @pytest.mark.parametrize(("asked", "longest"), [(60.0, None), (61.0, 1), (120.0, 1), (150.0, 2)])
@@ -232,9 +242,9 @@ def test_only_limits_shorter_than_what_is_asked_are_tried(asked: float, longest:
 
 def test_what_cannot_be_changed_is_not_offered() -> None:
     room = ChangeLimits(fixed=frozenset({ChangeKind.RUN_TIME}), highest=NORMAL)
-    assert told(BLOCKED, asks(4, minutes=600), room=room) == []
+    assert offered_changes(BLOCKED, asks(4, minutes=600), room=room) == []
     longer = ChangeLimits(shortest=Seconds(121 * 60.0), highest=NORMAL)
-    assert told(BLOCKED, asks(4, minutes=600), room=longer) == []
+    assert offered_changes(BLOCKED, asks(4, minutes=600), room=longer) == []
 
 
 def test_a_job_that_starts_anyway_is_offered_nothing() -> None:
@@ -445,5 +455,5 @@ def test_the_world_without_a_job_is_the_one_it_was_put_into() -> None:
 
 def test_a_limit_is_offered_to_jobs_without_one_up_to_a_year() -> None:
     view = msgspec.structs.replace(BLOCKED, running=[runs(1, asks(8), ("a", 8), minutes_left=2 * MAX_LIMIT)])
-    assert told(view, asks(4)) == ["with a run time limit of at most 366d"]
+    assert offered_changes(view, asks(4)) == ["with a run time limit of at most 366d"]
     assert found_for(view, asks(4)).offers[0].subject.job == JobId(MINE)

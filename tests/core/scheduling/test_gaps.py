@@ -127,12 +127,12 @@ def test_the_first_instant_on_nodes_beside_each_other_is_the_first_second_at_whi
         (kind, [(at, above, worth(count)) for at, above, count in stairs.windows(*wanted)])
         for kind, stairs in enumerate(scene.profiles)
     ]
-    told = [
+    shown = [
         (at, above, bool(row))
         for at, above, row in rows_over_time(NodeRows(needed, places, len(places)), courses)
     ]
     for at in range(after, until):
-        assert [has for when, above, has in told if (when, above) <= (at, False)][-1] == has_row(at)
+        assert [has for when, above, has in shown if (when, above) <= (at, False)][-1] == has_row(at)
 
 
 @given(FILLED, some.integers(0, 12), some.integers(1, 12), some.frozensets(some.integers(0, 4)))

@@ -23,7 +23,7 @@ def kinds(*requests: JobRequest) -> list[tuple[str, bool]]:
 
 
 @pytest.mark.parametrize(
-    ("requests", "told"),
+    ("requests", "texts"),
     [
         ([], [("abc", False), ("d", False)]),
         ([PARTS, asks(7, 9, 5)], [("abc", False), ("d", False)]),
@@ -39,9 +39,9 @@ def kinds(*requests: JobRequest) -> list[tuple[str, bool]]:
     ],
 )
 def test_equal_nodes_are_counted_where_only_their_number_matters(
-    requests: list[JobRequest], told: list[tuple[str, bool]]
+    requests: list[JobRequest], texts: list[tuple[str, bool]]
 ) -> None:
-    assert kinds(*requests) == told
+    assert kinds(*requests) == texts
 
 
 @pytest.mark.parametrize(

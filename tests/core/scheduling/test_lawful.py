@@ -62,7 +62,7 @@ def test_everything_our_policies_give_is_lawful(policy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("starts", "grows", "told"),
+    ("starts", "grows", "text"),
     [
         ([start(2, ("a", 1)), start(2, ("a", 1))], [], "twice"),
         ([start(9, ("a", 1))], [], "waits for nothing"),
@@ -78,10 +78,10 @@ def test_everything_our_policies_give_is_lawful(policy: str) -> None:
         ([start(2, ("a", 1)), start(4, ("a", 1))], [], "licences 'x'"),
     ],
 )
-def test_what_is_not_lawful_is_named(starts: list[object], grows: list[Grow], told: str) -> None:
+def test_what_is_not_lawful_is_named(starts: list[object], grows: list[Grow], text: str) -> None:
     nodes = [node("a", 4, memory=8), node("b", 1), node("c", 2, closed="paused")]
     solver = (Licence("x", 1),)
     running = [runs(1, asks(1), ("b", 1)), runs(5, asks(1, 2), ("a", 1), wants=1)]
     queue = [(2, asks(1, licences=solver)), (3, asks(1, memory=16)), (4, asks(1, minutes=1, licences=solver))]
     view = scene(nodes, running, queue, {"x": (1, 1)})
-    assert told in plan_violation(Plan(tuple(starts), tuple(grows), {}), view)
+    assert text in plan_violation(Plan(tuple(starts), tuple(grows), {}), view)

@@ -52,8 +52,8 @@ def test_a_job_whose_size_depends_on_its_nodes_holds_up_nobody_at_its_limit(
     assert started(plan)[:1] == [3]
     assert 2 not in [each.job for each in plan.reservations]
     most, need = processors + 1, processors
-    told = f"user 'ann' may have {most} processors at once and has {need}; the job needs {need}"
-    assert reasons_of(plan, ann) == [told]
+    found = f"user 'ann' may have {most} processors at once and has {need}; the job needs {need}"
+    assert reasons_of(plan, ann) == [found]
 
 
 @EVERY_POLICY
@@ -128,8 +128,8 @@ def test_a_limit_that_was_lowered_below_what_runs_stops_nothing_and_starts_nothi
     assert view.licences == {"user,processors,ann": (2, -3)}
     plan = POLICIES[policy](view)
     assert (started(plan), plan.grows) == ([4], ())
-    told = "user 'ann' may have 2 processors at once and has 5; the job needs 1"
-    assert reasons_of(plan, ann) == [told]
+    found = "user 'ann' may have 2 processors at once and has 5; the job needs 1"
+    assert reasons_of(plan, ann) == [found]
 
 
 @EVERY_POLICY

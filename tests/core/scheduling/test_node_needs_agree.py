@@ -76,7 +76,7 @@ def test_a_node_serves_exactly_those_who_demand_no_more_than_it_has() -> None:
 
 
 def test_other_names_of_an_architecture_are_the_same_architecture() -> None:
-    for said, there in (("x86_64", "AMD64"), ("arm64", "aarch64"), ("X64", "x86_64")):
+    for found, there in (("x86_64", "AMD64"), ("arm64", "aarch64"), ("X64", "x86_64")):
         nodes = {"a": node("a", architecture=there)}
-        assert place(asks(1, needs=NodeNeeds(architectures=(said,))), nodes) == (("a", 1),)
+        assert place(asks(1, needs=NodeNeeds(architectures=(found,))), nodes) == (("a", 1),)
     assert place(asks(1, needs=NodeNeeds(architectures=("x86_64",))), {"a": node("a")}) is None

@@ -186,9 +186,9 @@ def test_a_job_never_fits_only_if_none_of_its_requests_does(policy: str) -> None
     plan = POLICIES[policy](scene([node("a", 4)], running, [(2, some), (3, none)]))
     assert all(each.why is not Why.NEVER_FITS for each in plan.waits[some].reasons)
     assert promised(plan) == [(2, 10, 1)]
-    told = plan.waits[none]
-    assert [each.why for each in told.reasons] == [Why.NEVER_FITS, Why.ALTERNATIVE]
-    assert told.not_before == NEVER
+    found = plan.waits[none]
+    assert [each.why for each in found.reasons] == [Why.NEVER_FITS, Why.ALTERNATIVE]
+    assert found.not_before == NEVER
 
 
 @EVERY_POLICY
@@ -234,8 +234,8 @@ def test_nodes_after_a_plan_are_those_that_the_options_left() -> None:
     view = scene([node("a", 2)], queue=[(1, chooses), (2, asks(1))])
     plan = POLICIES["easy"](view)
     assert plan.starts == (under(1, start(1, ("a", 2))),)
-    told = explain(view, plan, asks(1))
-    assert "node 'a' is used exclusively by one job" in [each.text for each in told]
+    found = explain(view, plan, asks(1))
+    assert "node 'a' is used exclusively by one job" in [each.text for each in found]
 
 
 def test_a_place_looked_for_in_vain_by_one_job_is_found_by_another_that_asks_for_its_alternative() -> None:

@@ -45,11 +45,13 @@ def view_of(text: str) -> View:
 def _of_user(request: JobRequest, line: str, text: str) -> JobRequest:
     """Read whose job it is, and what the user may have: `limits ann 1 job, 8 processors`."""
     user = re.search(r", of ([a-z]+)$", line)
-    said = next((each for each in lines(text, "limits") if user and each.split()[0] == user[1]), None)
-    if user is None or said is None:
+    found = next((each for each in lines(text, "limits") if user and each.split()[0] == user[1]), None)
+    if user is None or found is None:
         return request
     return limited(
-        request, user[1], **{f"{word}s": int(most) for most, word in re.findall(r"(\d+) ([a-z]+?)s?\b", said)}
+        request,
+        user[1],
+        **{f"{word}s": int(most) for most, word in re.findall(r"(\d+) ([a-z]+?)s?\b", found)},
     )
 
 
@@ -76,12 +78,12 @@ def _running(line: str, size: int, text: str) -> RunningJob:
 @pytest.mark.parametrize("policy", sorted(POLICIES))
 @pytest.mark.parametrize("text", SCENES)
 def test_a_scene_of_the_page_comes_out_as_it_says(text: str, policy: str) -> None:
-    said = next(lines(text, policy))
-    starts, promises = said.split(", promises ")
+    output = next(lines(text, policy))
+    starts, promises = output.split(", promises ")
     plan = POLICIES[policy](view_of(text))
     assert started(plan) == numbers(starts)
-    told = [(each.job, each.at) for each in plan.reservations]
-    assert told == [promise(one) for one in promises.split(", ") if one != "none"]
+    found = [(each.job, each.at) for each in plan.reservations]
+    assert found == [promise(one) for one in promises.split(", ") if one != "none"]
 
 
 def promise(text: str) -> tuple[int, float]:

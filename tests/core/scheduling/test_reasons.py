@@ -18,25 +18,27 @@ from .scenes import asks, node, runs, scene
 TWO = {"a": node("a", 8), "b": node("b", 8)}
 
 
-def told(*args: object, **more: object) -> list[str]:
+def never_fits_reasons(*args: object, **more: object) -> list[str]:
     reasons = never_fits(asks(*args, **more), TWO)
     assert {reason.why for reason in reasons} <= {Why.NEVER_FITS}
     return [reason.text for reason in reasons]
 
 
 def test_a_job_that_could_run_on_the_empty_cluster_is_not_refused() -> None:
-    assert told(16) == []
-    assert told(2, exclusive=True) == []
+    assert never_fits_reasons(16) == []
+    assert never_fits_reasons(2, exclusive=True) == []
 
 
 def test_a_job_too_large_is_told_what_would_fit() -> None:
-    assert told(17) == ["needs 17 processors; at most 16 processors on 2 nodes would fit"]
-    assert told(9, single_node=True) == ["needs 9 processors; at most 8 processors on one node would fit"]
-    assert told(3, unit=UnitType.NODE) == ["needs 3 nodes; at most 2 nodes would fit"]
+    assert never_fits_reasons(17) == ["needs 17 processors; at most 16 processors on 2 nodes would fit"]
+    assert never_fits_reasons(9, single_node=True) == [
+        "needs 9 processors; at most 8 processors on one node would fit"
+    ]
+    assert never_fits_reasons(3, unit=UnitType.NODE) == ["needs 3 nodes; at most 2 nodes would fit"]
 
 
 def test_a_job_that_no_node_can_serve_is_told_why_of_each() -> None:
-    assert told(1, minimum_memory=64, excluded_nodes=("b",)) == [
+    assert never_fits_reasons(1, minimum_memory=64, excluded_nodes=("b",)) == [
         "needs 1 processor; no node is eligible",
         "node 'a' has 0 MB of memory; the job needs at least 64",
         "node 'b' is excluded by the job",
@@ -54,12 +56,14 @@ def test_nodes_of_which_the_same_is_true_are_told_together() -> None:
 
 
 def test_a_job_that_names_nodes_wrongly_is_told_which() -> None:
-    assert told(1, required_nodes=("c",)) == ["there is no node 'c'"]
-    assert told(1, required_nodes=("B",), excluded_nodes=("b",)) == ["node 'b' is excluded by the job"]
-    assert told(1, 1, required_nodes=("a", "b")) == [
+    assert never_fits_reasons(1, required_nodes=("c",)) == ["there is no node 'c'"]
+    assert never_fits_reasons(1, required_nodes=("B",), excluded_nodes=("b",)) == [
+        "node 'b' is excluded by the job"
+    ]
+    assert never_fits_reasons(1, 1, required_nodes=("a", "b")) == [
         "its tasks require 2 nodes, but its maximum is 1 processor"
     ]
-    assert "there is no node 'x'" in told(1, requested_nodes=("x",))
+    assert "there is no node 'x'" in never_fits_reasons(1, requested_nodes=("x",))
 
 
 def test_closed_nodes_count_as_possible_and_removed_ones_do_not() -> None:
@@ -126,7 +130,7 @@ def test_a_pass_names_only_a_few_of_many_closed_nodes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("closed", "said"),
+    ("closed", "text"),
     [
         (
             {"a": "drained by root: disk"},
@@ -139,15 +143,15 @@ def test_a_pass_names_only_a_few_of_many_closed_nodes() -> None:
         ({"a": "paused", "b": ""}, "needs 1 processor; no eligible node has a free one"),
     ],
 )
-def test_a_job_whose_nodes_are_all_closed_is_told_so_first(closed: dict[str, str], said: str) -> None:
+def test_a_job_whose_nodes_are_all_closed_is_told_so_first(closed: dict[str, str], text: str) -> None:
     nodes = [node(name, 4, closed=why) for name, why in closed.items()]
     running = [runs(1, asks(4), (name, 4)) for name, why in closed.items() if not why]
     decided = plan_easy(scene(nodes, running, [(2, asks(1))]))
-    assert decided.waits[asks(1)].reasons[0].text == said
+    assert decided.waits[asks(1)].reasons[0].text == text
 
 
 @pytest.mark.parametrize(
-    ("open_for", "closed", "said"),
+    ("open_for", "closed", "text"),
     [
         (
             {"a": 60.0},
@@ -170,7 +174,7 @@ def test_a_job_whose_nodes_are_all_closed_is_told_so_first(closed: dict[str, str
     ],
 )
 def test_a_job_that_is_too_long_for_free_nodes_is_not_told_that_none_is_free(
-    open_for: dict[str, float], closed: str, said: str
+    open_for: dict[str, float], closed: str, text: str
 ) -> None:
     nodes = [
         replace(node(name, 4, closed=closed if left == math.inf else ""), open_for=left)
@@ -178,7 +182,7 @@ def test_a_job_that_is_too_long_for_free_nodes_is_not_told_that_none_is_free(
     ]
     wish = asks(1, run_time=600)
     decided = plan_easy(scene(nodes, [], [(2, wish)]))
-    assert decided.waits[wish].reasons[0].text == said
+    assert decided.waits[wish].reasons[0].text == text
 
 
 def test_whether_a_request_can_ever_run_is_remembered_for_the_same_nodes_and_licences_only() -> None:

@@ -15,7 +15,7 @@ GPU = {"features": (("gpu",),)}
 NODES = [node("a", 4, features=("gpu",)), node("b", 4), node("c", 2, groups=("old",))]
 
 
-def told(request: JobRequest, *running: RunningJob) -> list[str]:
+def reasons_of(request: JobRequest, *running: RunningJob) -> list[str]:
     """Return what a job of this request is told while these run, but for what is said node by node."""
     view = scene(NODES, running, [(9, request)])
     return [reason.text for reason in explain(view, plan_easy(view), request) if reason.why is not Why.NODE]
@@ -77,13 +77,13 @@ def test_a_job_that_never_fits_is_told_which_of_its_tasks_is_too_much(
 
 
 def test_a_gang_that_waits_is_told_which_task_finds_no_room_now() -> None:
-    assert told(gang(part(), part(1, 4, **GPU)), runs(1, asks(1), ("a", 1))) == [
+    assert reasons_of(gang(part(), part(1, 4, **GPU)), runs(1, asks(1), ("a", 1))) == [
         "task 2 needs 4 processors on nodes with feature 'gpu'; 3 processors free there"
     ]
-    assert told(gang(part(3, 2), part()), runs(1, asks(2), ("a", 2))) == [
+    assert reasons_of(gang(part(3, 2), part()), runs(1, asks(2), ("a", 2))) == [
         "task 1 needs 2 times 3 processors, each on one node; there is room for 1 of them now"
     ]
-    assert told(gang(part(3, whole=True)), runs(1, asks(2), ("a", 1), ("b", 1))) == [
+    assert reasons_of(gang(part(3, whole=True)), runs(1, asks(2), ("a", 1), ("b", 1))) == [
         "task 1 needs 3 processors on exclusive nodes; there is room for none of them now"
     ]
 

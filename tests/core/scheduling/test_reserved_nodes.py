@@ -143,8 +143,8 @@ def test_a_job_alone_starts_or_is_promised_the_first_instant_that_there_is_in_an
         if started(plan):
             assert wanted == NOW, (view, request)
         else:
-            told = plan.reservations[0].at if plan.reservations else INF
-            assert told == wanted, (view, request)
+            found = plan.reservations[0].at if plan.reservations else INF
+            assert found == wanted, (view, request)
             assert plan.waits[request].reasons
 
 

@@ -34,11 +34,11 @@ def test_windows_tell_the_least_for_every_instant(
 ) -> None:
     profile, _ = filled(pieces)
     until = after + wait
-    told = profile.windows(duration, after, until)
-    assert told[0][:2] == (after, False)
+    found = profile.windows(duration, after, until)
+    assert found[0][:2] == (after, False)
     for at in (half for half in HALVES if after <= half < until):
-        known = [count for since, later, count in told if since < at or (since == at and not later)]
-        assert known[-1] == least_by_stairs(profile, at, at + duration), (at, told)
+        known = [count for since, later, count in found if since < at or (since == at and not later)]
+        assert known[-1] == least_by_stairs(profile, at, at + duration), (at, found)
 
 
 def test_what_never_comes_back_makes_no_stair() -> None:
@@ -58,14 +58,14 @@ COURSES = some.lists(
     COURSES, some.integers(0, 10), some.integers(1, 30) | some.just(inf), some.integers(1, 9), some.booleans()
 )
 def test_the_first_instant_at_which_all_suffice_comes_first_and_every_other_after_a_gap(
-    told: list[tuple[list[list[tuple[int, int, int]]], int]],
+    expected: list[tuple[list[list[tuple[int, int, int]]], int]],
     after: int,
     wait: float,
     duration: int,
     cut: bool,
 ) -> None:
     until = after + wait
-    profiles = [([filled(pieces)[0] for pieces in amounts], needed) for amounts, needed in told]
+    profiles = [([filled(pieces)[0] for pieces in amounts], needed) for amounts, needed in expected]
     courses = [
         AmountDemand([each.windows(duration, after, until if cut else inf) for each in amounts], needed)
         for amounts, needed in profiles

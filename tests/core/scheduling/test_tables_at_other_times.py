@@ -135,8 +135,8 @@ def test_nodes_that_are_reserved_alike_are_looked_at_together() -> None:
         if access is None:
             continue
         views = list(nodes.values())
-        told = table.taking(order, access, begin), table.ever_taking(order, access)
-        assert told == (
+        found = table.taking(order, access, begin), table.ever_taking(order, access)
+        assert found == (
             tuple(number for number in order if takes(views[number].reserved, access, begin)),
             tuple(number for number in order if ever_takes(views[number].reserved, access)),
         )

@@ -53,10 +53,10 @@ def test_a_job_whose_prolog_fails_on_two_nodes_is_held_and_the_nodes_take_jobs_a
     job = scene.submit(ONE, by=ADA)
     assert fails_everywhere(scene, job) == ["node1", "node2"]
     assert scene.record(job).state is JobState.QUEUED
-    said = (
+    found = (
         "prologs failed on 2 nodes (node1, node2), only for jobs of ada: node node2 could not be made ready"
     )
-    assert messages(scene, job) == [("system", f"{said}: no disk")]
+    assert messages(scene, job) == [("system", f"{found}: no disk")]
     assert drained(scene) == []
     other = scene.submit(ONE, by=BOB)
     assert holds(scene, other) == ["node1"]
@@ -165,8 +165,8 @@ def test_a_prolog_that_a_node_cannot_even_start_is_never_laid_to_the_job() -> No
     scene = world(3)
     job = scene.submit(ONE, by=ADA)
     for node in ("node1", "node2"):
-        said = "the prolog '/site/prolog' cannot be run: it can be changed by everybody"
-        scene.do(ReportHook(node=node, job=job, hook="prolog", reason=said, of_node=True))
+        found = "the prolog '/site/prolog' cannot be run: it can be changed by everybody"
+        scene.do(ReportHook(node=node, job=job, hook="prolog", reason=found, of_node=True))
     assert (drained(scene), messages(scene, job)) == (["node1", "node2"], [])
     assert holds(scene, job) == ["node3"]
     scene.check_replay()

@@ -137,11 +137,11 @@ class Player:
 
     def alternative(self, tasks: tuple[TaskSpec, ...]) -> Alternative:
         r = self.random
-        said = [TaskAlternative(end=r.choice((None, 3, 12)) if task.end else None) for task in tasks]
+        found = [TaskAlternative(end=r.choice((None, 3, 12)) if task.end else None) for task in tasks]
         return Alternative(
             run_time=r.choice((None, Seconds(20.0), FOREVER)),
             exclusive=r.choice((None, True, False)),
-            tasks=tuple(said) if r.random() < 0.5 else (),
+            tasks=tuple(found) if r.random() < 0.5 else (),
         )
 
     def some_parents(self) -> tuple[int, ...]:

@@ -49,8 +49,8 @@ def clean(world: World, job: JobId, *nodes: str) -> None:
         world.do(ReportClosed(node=node, job=job))
 
 
-def fails(world: World, job: JobId, node: str, hook: str = "prolog", said: str = "no disk") -> None:
-    world.do(ReportHook(node=node, job=job, hook=hook, reason=said))
+def fails(world: World, job: JobId, node: str, hook: str = "prolog", text: str = "no disk") -> None:
+    world.do(ReportHook(node=node, job=job, hook=hook, reason=text))
 
 
 def state(world: World, job: JobId) -> JobState:

@@ -12,7 +12,7 @@ from headnode.core.state.job_record import TaskProgress
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "text"),
     [
         (lambda sweep: sweep.finished.add(9), r"instances .*\(3, 9\), \(9, 9\)\] of 9"),
         (lambda sweep: sweep.finished.add(1), r"instances \[\(1, 1\), \(1, 1\), .* of 9"),
@@ -24,7 +24,7 @@ from headnode.core.state.job_record import TaskProgress
     ],
 )
 def test_an_instance_that_is_nowhere_or_in_two_states_is_found(
-    change: Callable[[TaskProgress], None], told: str
+    change: Callable[[TaskProgress], None], text: str
 ) -> None:
     """Instances 1 and 2 of a sweep run, 3 to 9 are queued."""
     world = World(2)
@@ -33,5 +33,5 @@ def test_an_instance_that_is_nowhere_or_in_two_states_is_found(
     assert run is not None
     check_cluster(world.cluster)
     change(run.tasks[0])
-    with pytest.raises(Broken, match=told):
+    with pytest.raises(Broken, match=text):
         check_cluster(world.cluster)

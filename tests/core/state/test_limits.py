@@ -483,8 +483,8 @@ def test_work_is_handed_over_ahead_again_only_when_half_of_it_is_done() -> None:
         events = world.engine.handle([world.nodes.ended(held, now, started=Instant(now - 0.001))])
         assert isinstance(events[0], tuple)
         handed.append(len(world.dispatched(job)))
-    told = [event for _, event in world.journal.replay() if isinstance(event, InstancesDispatched)]
-    assert len(told) <= 5
+    found = [event for _, event in world.journal.replay() if isinstance(event, InstancesDispatched)]
+    assert len(found) <= 5
     assert min(handed[1:]) > 1
 
 

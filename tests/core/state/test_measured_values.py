@@ -39,10 +39,10 @@ def test_every_measured_value_reaches_the_archive_and_clients(tmp_path: Path) ->
     Writer(str(file), Header(job, "m", "b", 1, 0)).append([["ended", *record]])
     story = job_journal.read(file)
     assert story is not None
-    said = Results(number=1, job=job, results=tuple(map(result_of, story.ended.values())))
-    received = read_message(msgspec.msgpack.encode(said), now)
+    found = Results(number=1, job=job, results=tuple(map(result_of, story.ended.values())))
+    received = read_message(msgspec.msgpack.encode(found), now)
     assert isinstance(received, Results)
-    assert checked_results(received.results, now) == (said.results, "")
+    assert checked_results(received.results, now) == (found.results, "")
     world.do(attempt_report("node1", received))
     row = world.journal.instance(job, 1, 1)
     assert row is not None

@@ -208,11 +208,11 @@ def test_a_node_cannot_speak_of_what_another_runs(kind: str) -> None:
     begun = e.InstanceStart(
         task=held.task, instance=held.instance, attempt=held.attempt, at=world.clock.now()
     )
-    said: dict[str, Command] = {
+    found: dict[str, Command] = {
         "ended": replace(truth, node=other),
         "started": ReportStarted(node=other, job=job, starts=(begun,)),
     }
-    assert world.do(said[kind]) == ()
+    assert world.do(found[kind]) == ()
     run = world.record(job).run
     assert run is not None
     assert run.tasks[0].live[1].started is None

@@ -38,8 +38,8 @@ def record(spec: JobSpec) -> JobRecord:
 def test_only_what_was_asked_for_is_told(start: bool, end: bool) -> None:
     spec = JobSpec(notify_on_start=start, notify_on_completion=end)
     assert may_ask(encode_spec(spec)) == (start or end)
-    told = [notice_of(1, event, record(spec), spec, "c") is not None for event in (STARTED, ENDED)]
-    assert told == [start, end]
+    found = [notice_of(1, event, record(spec), spec, "c") is not None for event in (STARTED, ENDED)]
+    assert found == [start, end]
 
 
 def test_a_notice_of_the_start_says_where_and_one_of_the_end_how() -> None:
@@ -61,9 +61,9 @@ def test_a_job_that_was_canceled_before_it_ran_has_no_start() -> None:
     spec = JobSpec(notify_on_completion=True)
     kept = record(spec)
     kept.run = None
-    told = notice_of(1, ENDED, kept, spec, "c")
-    assert told is not None
-    assert told.started is None
+    found = notice_of(1, ENDED, kept, spec, "c")
+    assert found is not None
+    assert found.started is None
 
 
 @given(st.lists(st.sampled_from(["a@b.org", "https://x.org/y", "bob"])))

@@ -223,8 +223,8 @@ def test_a_new_limit_of_a_running_job_counts_for_the_request_that_it_runs_under(
 def test_tasks_added_later_are_as_they_say_under_every_request() -> None:
     world = World(2)
     busy(world, 1)
-    said = Alternative(minimum=1, maximum=1, tasks=(TaskAlternative(end=3),))
-    job = world.submit(SWEEP, minimum=2, maximum=2, alternatives=(said,))
+    found = Alternative(minimum=1, maximum=1, tasks=(TaskAlternative(end=3),))
+    job = world.submit(SWEEP, minimum=2, maximum=2, alternatives=(found,))
     change = JobSpec(tasks=(SWEEP, SWEEP))
     world.do(ModifyJob(by=ROOT, job=job, spec=change, fields=("tasks",)))
     assert [instances(world, job, task) for task in (1, 2)] == [3, 2]

@@ -44,8 +44,8 @@ def hand(world: World, job: JobId, attempt: int = 1, id_: str = "7") -> None:
 
 
 def stage(world: World, job: JobId, direction: Literal["in", "out"]) -> None:
-    said = (InstanceStage(1, 1, 1, direction, world.clock.now()),)
-    world.do(ReportStaging(node="@peer", job=job, staging=said))
+    found = (InstanceStage(1, 1, 1, direction, world.clock.now()),)
+    world.do(ReportStaging(node="@peer", job=job, staging=found))
 
 
 def start(world: World, job: JobId, task: int = 1, instance: int = 1, attempt: int = 1) -> None:

@@ -14,7 +14,7 @@ from headnode.engine.settings import check_parameter
 RERUNNABLE = TaskSpec(command="x", rerunnable=True)
 
 
-def told(world: World, name: str, value: str | None) -> None:
+def set_parameter(world: World, name: str, value: str | None) -> None:
     world.do(SetParameter(by=ROOT, name=name, value=value))
 
 
@@ -22,8 +22,8 @@ def told(world: World, name: str, value: str | None) -> None:
 def test_a_lost_task_runs_again_as_often_as_the_parameter_says(allowed: str | None) -> None:
     world = World(1)
     job = world.submit(RERUNNABLE)
-    told(world, "TaskRetryCount", "7")
-    told(world, "TaskRetryCount", allowed)
+    set_parameter(world, "TaskRetryCount", "7")
+    set_parameter(world, "TaskRetryCount", allowed)
     losses = 0
     while world.record(job).state is JobState.RUNNING:
         world.end(job, 1, kind="lost")
@@ -35,8 +35,8 @@ def test_a_lost_task_runs_again_as_often_as_the_parameter_says(allowed: str | No
 @pytest.mark.parametrize("allowed", [None, "0", "2"])
 def test_a_job_goes_back_to_the_queue_as_often_as_the_parameter_says(allowed: str | None) -> None:
     world = World(1)
-    told(world, "JobRetryCount", allowed)
-    told(world, "TaskRetryCount", "100")
+    set_parameter(world, "JobRetryCount", allowed)
+    set_parameter(world, "TaskRetryCount", "100")
     job = world.submit(RERUNNABLE)
     returns = 0
     while True:

@@ -16,13 +16,13 @@ ONE = TaskSpec(command="x")
 def end(world: World, job: JobId, task: int, instance: int = 1, **report: object) -> None:
     """Let an attempt end that used something."""
     held = next(h for h in world.nodes.running() if (h.job, h.task, h.instance) == (job, task, instance))
-    told = world.nodes.ended(held, world.clock.now())
+    shown = world.nodes.ended(held, world.clock.now())
     usage = ResourceUsage(**{name: report.pop(name) for name in ResourceUsage._fields if name in report})
     fields = {"exit_code": 0, "ended": world.clock.now(), "usage": usage, **report}
-    said = tuple(
-        msgspec.structs.replace(each, outcome=each.outcome._replace(**fields)) for each in told.reports
+    found = tuple(
+        msgspec.structs.replace(each, outcome=each.outcome._replace(**fields)) for each in shown.reports
     )
-    world.do(msgspec.structs.replace(told, reports=said))
+    world.do(msgspec.structs.replace(shown, reports=found))
 
 
 def used(world: World, job: JobId) -> Usage:

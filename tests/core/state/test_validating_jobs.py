@@ -62,8 +62,8 @@ def test_a_filter_may_change_properties_of_the_job_and_the_history_says_which() 
     world = filtering_world()
     job = world.submit(TaskSpec(command="x"), by=ADA, project="")
     events = validated(world, job, project="physics", priority=Priority(3000))
-    told = next(event for event in events if isinstance(event, JobValidated))
-    assert told.changed == "priority, project"
+    found = next(event for event in events if isinstance(event, JobValidated))
+    assert found.changed == "priority, project"
     record = world.record(job)
     assert (world.cluster.written(record).project, record.priority) == ("physics", 3000)
     world.check_replay()
@@ -168,6 +168,6 @@ def test_a_cluster_without_filters_records_nothing_of_them() -> None:
     world = FilteredWorld(2)
     world.set(ActivationFilterProgram="")
     job = world.submit(TaskSpec(command="x"))
-    told = [type(event).__name__ for event in world.journal.history(job, 100)]
-    assert told[:3] == ["JobCreated", "JobSubmitted", "JobStarted"]
+    found = [type(event).__name__ for event in world.journal.history(job, 100)]
+    assert found[:3] == ["JobCreated", "JobSubmitted", "JobStarted"]
     assert world.filters.questions == []

@@ -16,7 +16,7 @@ def job(*states: str) -> list[StateChange]:
     return [StateChange(number, float(number), state) for number, state in enumerate(states, 1)]
 
 
-def told(entries: list[dict[str, str]]) -> list[str]:
+def states_of(entries: list[dict[str, str]]) -> list[str]:
     return [each["s"] for each in entries]
 
 
@@ -26,7 +26,7 @@ def ended(number: int, task: int, state: str, started: float | None = None) -> S
 
 def test_a_suspended_job_is_paused_and_runs_again() -> None:
     changes = job("configuring", "queued", "running", "suspending", "suspended", "resuming", "running")
-    assert told(job_states(changes)) == ["new", "pending", "running", "paused", "running"]
+    assert states_of(job_states(changes)) == ["new", "pending", "running", "paused", "running"]
 
 
 def test_a_running_task_is_paused_while_its_job_is_suspended() -> None:
@@ -36,41 +36,47 @@ def test_a_running_task_is_paused_while_its_job_is_suspended() -> None:
         for n, s in enumerate(("suspending", "suspended", "resuming", "running"), 5)
     ]
     changes = [*job("configuring", "queued", "running"), running, *later]
-    assert told(task_states(changes, CHAIN, ["a"])["a"]) == ["new", "pending", "running", "paused", "running"]
-    assert told(task_states(changes, CHAIN, ["b"])["b"]) == ["new"], "it has not started"
+    assert states_of(task_states(changes, CHAIN, ["a"])["a"]) == [
+        "new",
+        "pending",
+        "running",
+        "paused",
+        "running",
+    ]
+    assert states_of(task_states(changes, CHAIN, ["b"])["b"]) == ["new"], "it has not started"
     canceled = [*changes[:6], ended(7, 1, "canceled", started=4.0)]
     found = task_states(canceled, CHAIN, ["a"])["a"]
-    assert told(found) == ["new", "pending", "running", "paused", "aborted"]
+    assert states_of(found) == ["new", "pending", "running", "paused", "aborted"]
     assert [each["ts"] for each in found] == sorted(each["ts"] for each in found)
 
 
 def test_a_job_that_was_held_in_the_queue_is_paused() -> None:
-    assert told(job_states(job("configuring", "queued"), held_since=5.0)) == ["new", "pending", "paused"]
-    assert told(job_states(job("configuring", "queued", "running"), held_since=5.0))[-1] == "running"
+    assert states_of(job_states(job("configuring", "queued"), held_since=5.0)) == ["new", "pending", "paused"]
+    assert states_of(job_states(job("configuring", "queued", "running"), held_since=5.0))[-1] == "running"
 
 
 def test_a_failed_and_a_canceled_job_are_aborted_and_may_begin_anew() -> None:
     changes = job("configuring", "queued", "running", "ending", "failed", "configuring", "queued")
-    assert told(job_states(changes)) == ["new", "pending", "running", "aborted", "new", "pending"]
+    assert states_of(job_states(changes)) == ["new", "pending", "running", "aborted", "new", "pending"]
 
 
 def test_an_attempt_that_ended_at_once_was_running() -> None:
     changes = [*job("configuring", "queued", "running"), ended(4, 1, "finished", started=3.5)]
     found = task_states(changes, ALONE, ["a"])["a"]
-    assert told(found) == ["new", "pending", "running", "finished"]
+    assert states_of(found) == ["new", "pending", "running", "finished"]
 
 
 def test_a_child_is_new_until_its_parent_has_finished() -> None:
     changes = job("configuring", "queued", "running")
-    assert told(task_states(changes, CHAIN, ["b"])["b"]) == ["new"]
+    assert states_of(task_states(changes, CHAIN, ["b"])["b"]) == ["new"]
     changes.append(ended(4, 1, "finished", started=3.0))
-    assert told(task_states(changes, CHAIN, ["b"])["b"]) == ["new", "pending"]
+    assert states_of(task_states(changes, CHAIN, ["b"])["b"]) == ["new", "pending"]
 
 
 def test_a_task_that_runs_again_is_pending_again() -> None:
     running = StateChange(4, 4.0, "running", task=1, first=1, last=1)
     changes = [*job("configuring", "queued", "running"), running, ended(5, 1, "queued", started=4.0)]
-    assert told(task_states(changes, ALONE, ["a"])["a"]) == ["new", "pending", "running", "pending"]
+    assert states_of(task_states(changes, ALONE, ["a"])["a"]) == ["new", "pending", "running", "pending"]
 
 
 def test_a_chain_of_many_tasks_is_no_deep_recursion() -> None:
@@ -78,7 +84,7 @@ def test_a_chain_of_many_tasks_is_no_deep_recursion() -> None:
         f"t{number}": GridTaskPlace(number, 1, (f"t{number - 1}",) if number > 1 else ())
         for number in range(1, 5001)
     }
-    assert told(task_states(job("configuring"), places, ["t5000"])["t5000"]) == ["new"]
+    assert states_of(task_states(job("configuring"), places, ["t5000"])["t5000"]) == ["new"]
 
 
 STATES_OF_JOBS = ("configuring", "queued", "running", "suspended", "resuming", "failed", "finished")
@@ -106,7 +112,7 @@ def test_any_history_has_the_words_of_the_schema_and_none_twice(
             else StateChange(number, at, state, task=task, first=1, last=1)
         )
     for entries in (job_states(changes), *task_states(changes, CHAIN, ["a", "b"]).values()):
-        words = told(entries)
+        words = states_of(entries)
         assert {*words} <= {"new", "pending", "running", "paused", "finished", "aborted"}
         assert all(first != second for first, second in pairwise(words))
         assert words[0] == "new"

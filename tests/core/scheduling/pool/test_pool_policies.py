@@ -102,9 +102,9 @@ def test_the_order_at_one_instant_changes_the_outcome() -> None:
 @EVERY_ORDER
 def test_progress_is_told_on_the_way(ties: Ties) -> None:
     world = workload([(1, 1, 1, 1)] * (2 * STEP))
-    told: list[int] = []
-    replay(world, POOL_POLICIES["fcfs"](world, 1, ties), ties, told.append)
-    assert told == [STEP, 2 * STEP]
+    messages: list[int] = []
+    replay(world, POOL_POLICIES["fcfs"](world, 1, ties), ties, messages.append)
+    assert messages == [STEP, 2 * STEP]
 
 
 def test_the_slowdown_of_a_short_job_is_that_of_ten_seconds() -> None:
