@@ -147,9 +147,8 @@ class GapIndex:
             if end - duration < until:
                 changes.append((max(end - duration, begin, after), True, -more, kind))
         for kind in self._grouped_or(own, demand.kinds):
-            worth = demand.worth(self._shapes[kind])
             windows = own.get(kind, self._profiles[kind]).windows(*span)
-            at_first, most = _add_windows(kind, windows, worth, after, changes)
+            at_first, most = _add_windows(kind, windows, demand.worth(self._shapes[kind]), after, changes)
             best += most
             if rows is None:
                 total += at_first
