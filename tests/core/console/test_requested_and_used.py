@@ -7,7 +7,7 @@ from headnode.apps.web.console.job import delivered
 USED = {
     "so_far": False, "processors": 2, "processor_time": 600.0, "held_time": 1200.0, "processor_share": 0.5,
     "run_time": 600.0, "run_time_limit": 3600.0, "run_time_share": 1 / 6, "process_memory": 300,
-    "task_processors": 2, "peak_memory": 92_160, "memory_share": 0.15,
+    "node_memory": None, "task_processors": 2, "peak_memory": 92_160, "memory_share": 0.15,
 }  # fmt: skip
 
 
@@ -24,6 +24,11 @@ def test_time_processors_and_memory_are_beside_what_was_requested() -> None:
         "Processor time: 10 min of 20 min",
         "Memory of a task: 90 MB of 600 MB",
     ]
+
+
+def test_memory_of_a_node_is_added_to_that_of_the_processors_of_a_task() -> None:
+    assert words(node_memory=300)[-1] == "Memory of a task: 90 MB of 900 MB"
+    assert words(process_memory=None, node_memory=300)[-1] == "Memory of a task: 90 MB of 300 MB"
 
 
 def test_what_is_not_known_is_left_out() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from depth import seeds
-from headnode.core.model.job import HeldAmounts
+from headnode.core.model.job import HeldAmounts, UnitType
 from headnode.core.model.owner_limits import is_spent
 from headnode.core.model.quantities import Instant, JobId
 from headnode.core.scheduling.candidates import Candidate
@@ -206,6 +206,13 @@ def test_conservative_begins_anew_where_a_reservation_has_lost_its_room() -> Non
     plan = plan_conservative(on(table, later))
     assert all_of(plan) == all_of(plan_conservative(later))
     assert plan.reservations[0].at > later.now
+
+
+@pytest.mark.parametrize("rule", [EASY, FCFS], ids=["easy", "fcfs"])
+def test_an_exclusive_job_on_gpus_starts_where_enough_gpus_are_idle(rule: BackfillRule) -> None:
+    need = asks(4, unit=UnitType.GPU, exclusive=True, processors_per_gpu=2)
+    view = scene([node("a", 8, gpus=4)], queue=[(1, need)])
+    assert [each.job for each in schedule_pass(view, rule).starts] == [1]
 
 
 def test_releases_are_in_order_whatever_jobs_come_and_go() -> None:

@@ -155,13 +155,13 @@ class PassState:
     def may_fit(self, need: ResolvedRequest) -> bool:
         """Return whether enough is free, on any nodes; if not, the request cannot fit.
 
-        Of whole nodes those count that are idle.
+        Of whole nodes those count that are idle, in units of the need.
         """
         key = need.rules, need.unit if need.whole else None
         known = self._room.get(key) if need.rules >= 0 else None
         if known is None:
             known = self._room[key] = (most_idle if need.whole else most_free)(self.resources, need)
-        return _least_processors(need) <= known
+        return (need.minimum if need.whole else _least_processors(need)) <= known
 
     def surely_delays(self, candidate: Candidate) -> bool:
         """Return whether the candidate would delay a head wherever it ran; if not, look where it would."""

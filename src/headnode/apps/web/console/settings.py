@@ -36,7 +36,10 @@ SUBJECTS: Final = (
     ("Bank", re.compile("^Bank")),
     ("File staging", re.compile("^Transfer")),
     ("Users", re.compile("Administrators|Operators|SiteKeyRoles|UserMapping|PrivateEnvironments")),
-    ("Nodes", re.compile("^Node|^Heart|^Inact|^Health|log(Program|Timeout)$|Affinity|EnforceM|ProcessLimit")),
+    (
+        "Nodes",
+        re.compile("^Node|^Heart|^Inact|^Health|^Temp|log(Program|Timeout)$|Affinity|EnforceM|ProcessLimit"),
+    ),
     ("Jobs and tasks", re.compile("")),
 )
 """The headings of the page, and the parameters below each: those of no earlier heading."""
