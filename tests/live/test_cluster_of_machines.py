@@ -13,7 +13,7 @@ from testbed.machines import Machine, obstacle
 
 NAMES = ("red", "green", "blue", "grey")
 needs_machines = pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "they can be made")
-SPELL = "while [ ! -e {end} ]; do sleep 0.02; done; echo $HEADNODE_NODE.$CCP_TASKID >> {told}"
+SPELL = "while [ ! -e {end} ]; do sleep 0.02; done; echo $HEADNODE_NODE.$CCP_TASKID >> {runs}"
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +47,9 @@ class Work:
 
     def __init__(self, cluster: Cluster, directory: Path, *, tasks: int, rerunnable: bool) -> None:
         self.cluster, self.tasks = cluster, tasks
-        self._end, self._told = directory / "end", directory / "told"
+        self._end, self._runs = directory / "end", directory / "told"
         directory.chmod(0o777)
-        command = SPELL.format(end=self._end, runs=self._told)
+        command = SPELL.format(end=self._end, runs=self._runs)
         self.job = cluster.submit(*[command] * tasks, rerunnable="true" if rerunnable else "false")
         cluster.until(lambda: self.running() == tasks, f"{tasks} tasks run")
 
@@ -72,7 +72,7 @@ class Work:
 
     def runs(self) -> list[tuple[str, int]]:
         """Return who said that he ran which task."""
-        lines = self._told.read_text().split() if self._told.exists() else []
+        lines = self._runs.read_text().split() if self._runs.exists() else []
         return [(line.split(".")[0], int(line.split(".")[1])) for line in lines]
 
 

@@ -39,6 +39,9 @@ class Node:
     def user_of(self, job: JobId, key: Key) -> int | None:
         return os.geteuid() if (job, *key) == (1, 1, 1, 1) else None
 
+    def temporary_name(self, number: JobId, key: Key) -> str:
+        return ""
+
     @asynccontextmanager
     async def asked(self, **words: object) -> AsyncIterator[asyncio.StreamReader]:
         request = {
@@ -121,7 +124,7 @@ def test_a_user_launches_so_many_commands_at_a_time_and_no_more(
 
     async def refused() -> str:
         node = Node(tmp_path)
-        async with AsyncExitStack() as stack:
+        async with AsyncExitStack() as stack, asyncio.timeout(20):
             for number in (1, 2):
                 await stack.enter_async_context(node.asked())
                 while len(node.client.streams) < number:

@@ -37,7 +37,7 @@ def test_rerunnable_tasks_run_again_and_others_fail_and_say_that_the_machine_reb
 ) -> None:
     end, found = tmp_path / "end", tmp_path / "told"
     tmp_path.chmod(0o777)
-    command = SPELL.format(end=end, told=found)
+    command = SPELL.format(end=end, runs=found)
     terms = {"requestednodes": "blue"}
     tasks = [{"command": command, "rerunnable": word} for word in ("true", "false")]
     job = int(machines.ask("submit_job", tasks=tasks, terms=terms)["job"])

@@ -10,7 +10,7 @@ from agent_scene import JOB, TIMEOUT, Scene
 from headnode.adapters.wire.messages import ReadOutput
 from testbed.clusters import cluster_on_loopback
 
-SPELL = "while [ ! -e {end} ]; do sleep 0.02; done; echo $CCP_TASKID >> {told}"
+SPELL = "while [ ! -e {end} ]; do sleep 0.02; done; echo $CCP_TASKID >> {runs}"
 
 
 def test_a_stopped_agent_is_silent_its_tasks_run_elsewhere_and_it_stops_its_own_when_it_goes_on(
@@ -26,7 +26,7 @@ def test_a_stopped_agent_is_silent_its_tasks_run_elsewhere_and_it_stops_its_own_
             node.kill_agent()
             node.start_agent()
         cluster.wait_for_nodes("Ready")
-        command = SPELL.format(end=end, told=found)
+        command = SPELL.format(end=end, runs=found)
         job = cluster.submit(command, command, rerunnable="true")
         red = cluster.nodes["red"].place
         cluster.until(
@@ -68,7 +68,7 @@ def test_a_node_that_is_silent_is_taken_offline_by_force_long_before_it_would_be
             node.kill_agent()
             node.start_agent()
         cluster.wait_for_nodes("Ready")
-        command = SPELL.format(end=end, told=found)
+        command = SPELL.format(end=end, runs=found)
         terms = {"numprocessors": "4-4"}
         job = cluster.submit(*[command] * 4, rerunnable="true", terms=terms)
         cluster.until(

@@ -26,7 +26,7 @@ rule all:
     input: "sum.txt"
 rule number:
     output: "{n}.txt"
-    resources: runtime=5, mem_mb=200
+    resources: runtime=5, mem_mb=1000
     shell: "echo {wildcards.n} $SLURM_JOB_ID > {output}"
 rule sum:
     input: expand("{n}.txt", n=range(1, 4))
@@ -56,7 +56,7 @@ def test_snakemake_s_slurm_executor_runs_a_workflow(
 def test_snakemake_s_lsf_executor_runs_a_workflow(head: RealHead, tmp_path: Path) -> None:
     lsf = Programs(head, tmp_path / "bin", "--only", "lsf")
     (tmp_path / "Snakefile").write_text(WORKFLOW.replace("SLURM_JOB_ID", "LSB_JOBID"))
-    soon = ("--default-resources", "runtime=5", "mem_mb=100")
+    soon = ("--default-resources", "runtime=5", "mem_mb=1000")
     result = run(lsf, tmp_path, "-m", "snakemake", "--executor", "lsf", "--jobs", "4", *soon)
     assert (tmp_path / "sum.txt").read_text() == "6\n"
     numbers = [(tmp_path / f"{n}.txt").read_text().split()[1] for n in range(1, 4)]
