@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +104,12 @@ class RealHead:
         fields = {"instance": instance} if instance is not None else {}
         path = Path(self.ask("task_output", job=job, task=task, **fields)["standard_output"])
         return path.read_text() if path.exists() else ""
+
+    def cancel_all(self) -> None:
+        """Cancel all jobs that have not ended, if the head still answers."""
+        with suppress(HeadnodeError):
+            for job in self.ask("jobs", states=["active"], limit=1000)["jobs"]:
+                self.ask("cancel_job", job=job["id"], force=True)
 
     def kill(self) -> None:
         self.process.kill()

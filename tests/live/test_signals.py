@@ -131,6 +131,7 @@ def test_a_task_and_an_instance_alone_get_a_signal(head: RealHead, tmp_path: Pat
     sweep = {"command": catching(tmp_path / "*"), "sweep": "1-2"}
     job = submit(head, sweep, {"command": catching(places[2])})
     until_there(head, *(place / "ready" for place in places))
+    head.until(lambda: head.task(job, 1, 1)["state"] == "Running")
     head.ask("signal_job", job=job, signal="10", task=1, instance=2)
     head.until(lambda: head.task(job, 1, 2)["state"] == "Failed")
     assert head.task(job, 1, 1)["state"] == "Running"
