@@ -15,6 +15,7 @@ TESTS_BY_FILE := tests/live $(addprefix --ignore=,$(TESTS_ALONE))
 TESTS_OF_PYTHONS ?= -n auto tests/contracts tests/core/cli tests/core/formats/test_round_trips.py tests/scenarios/test_cli_real_head.py
 MANDIR ?= .man/man1
 DEB ?= .deb
+RPM ?= .rpm
 WHEELS ?= dist
 FUZZ_SECONDS ?= 60
 BENCHMARKS ?= $(filter-out benchmarks/heads.py benchmarks/peers.py,$(wildcard benchmarks/*.py))
@@ -29,7 +30,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check $(if $(MAKE_TERMOUT),,--
 LAUNCHER := packaging/launcher/hn.c packaging/launcher/build
 
 .DEFAULT_GOAL := help
-.PHONY: help install deb wheels demo man test test-all test-pythons test-cgroup2 bless pictures format-lock check release house bench bench-compare fuzz format clean
+.PHONY: help install deb rpm wheels demo man test test-all test-pythons test-cgroup2 bless pictures format-lock check release house bench bench-compare fuzz format clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +40,9 @@ install: $(VENV)/.installed ## make .venv with hn in it
 
 deb: $(VENV)/.installed ## build a Debian package with all that Headnode needs; DEB=DIRECTORY says where
 	@packaging/debian/build $(abspath $(BIN))/hn $(DEB)
+
+rpm: $(VENV)/.installed ## build an RPM package with all that Headnode needs; RPM=DIRECTORY says where
+	@packaging/rpm/build $(abspath $(BIN))/hn $(RPM)
 
 wheels: $(VENV)/.with-tools ## build what pip installs: the source, a wheel with the launcher, one without; WHEELS=DIRECTORY
 	@$(BIN)/python -m build --quiet --outdir $(WHEELS) .

@@ -2,17 +2,14 @@
 
 import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from testbed.s3_server import s3_server
+from testbed.system_packages import NAMING_THE_BUILD, built, ran, run_apart
 
-BUILD = Path(__file__).parents[2] / "packaging" / "debian" / "build"
 PYTHON = Path("/usr/bin/python3")
-WAIT = 300.0  # seconds
 SERVICES = {"s3", "sts", "sso", "sso-oidc", "signin"}  # of botocore
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount the package at its place"),
@@ -20,32 +17,17 @@ pytestmark = [
 ]
 
 
-def _ran(*words: object, **more: str) -> str:
-    environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", **more}
-    result = subprocess.run(
-        [*map(str, words)], env=environment, capture_output=True, text=True, timeout=WAIT, check=False
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
-
-
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build the package, without spending time on making it small."""
-    can_build = [PYTHON, "-c", "import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 11))"]
-    if not PYTHON.exists() or subprocess.run(can_build, capture_output=True, check=False).returncode:
-        pytest.skip(f"{PYTHON} is not 3.11 or newer, or has no venv module: apt-get install python3-venv")
-    command = [BUILD, Path(sys.executable).with_name("hn"), tmp_path_factory.mktemp("deb")]
-    uncompressed = {"DPKG_DEB_COMPRESSOR_TYPE": "none", "HOME": os.environ.get("HOME", "/root")}
-    pip = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
-    return Path(_ran(*command, **uncompressed, **pip).splitlines()[-1])
+    return built("debian", PYTHON, tmp_path_factory.mktemp("deb"), DPKG_DEB_COMPRESSOR_TYPE="none")
 
 
 @pytest.fixture(scope="module")
 def unpacked(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Unpack it into a directory."""
     root = tmp_path_factory.mktemp("root")
-    _ran("dpkg-deb", "--extract", package, root)
+    ran("dpkg-deb", "--extract", package, root)
     return root
 
 
@@ -55,10 +37,10 @@ def _packages(unpacked: Path) -> Path:
 
 
 def test_everything_belongs_to_root_and_no_path_of_the_build_is_left(package: Path, unpacked: Path) -> None:
-    listing = [line.split(None, 5) for line in _ran("dpkg-deb", "--contents", package).splitlines()]
+    listing = [line.split(None, 5) for line in ran("dpkg-deb", "--contents", package).splitlines()]
     assert {line[1] for line in listing} == {"root/root"}
     assert not [line[5] for line in listing if line[0][8] == "w" and not line[0].startswith("l")]
-    assert not _ran("sh", "-c", f"grep -rlE '/tmp/tmp[.]|{BUILD.parents[2]}' {unpacked} || true")
+    assert not ran("sh", "-c", f"{NAMING_THE_BUILD} {unpacked} || true")
 
 
 def test_the_units_start_programs_that_the_package_has(unpacked: Path) -> None:
@@ -82,15 +64,11 @@ def test_pages_and_completion_are_where_the_system_looks_for_them(unpacked: Path
 def _run_inside(unpacked: Path, folder: Path, lines: str) -> str:
     """Run lines of shell where the package is at its place; `$hn` is its command."""
     mounted = f"""
-        set -e
-        mount -t tmpfs none /opt
         mkdir /opt/headnode
         mount --bind {unpacked}/opt/headnode /opt/headnode
-        cd {folder}
         hn=/opt/headnode/.venv/bin/hn
     """
-    own = {"HEADNODE_STATE": str(folder / "state"), "HEADNODE_RESIDENT_CLIENT": "0", "HOME": str(folder)}
-    return _ran("unshare", "--mount", "sh", "-c", mounted + lines, **own)
+    return run_apart(folder, mounted + lines)
 
 
 CLUSTER = """
@@ -133,7 +111,7 @@ def test_every_service_that_logs_in_to_storage_is_in_the_package(unpacked: Path)
     """The credentials of `~/.aws` may be those of a role, of single sign-on, or of `aws login`."""
     create = "session.get_session().create_client(name, 'us-east-1')"
     program = f"import sys; from botocore import session; [{create} for name in sys.argv[1:]]"
-    _ran(PYTHON, "-c", program, *SERVICES, PYTHONPATH=str(_packages(unpacked)))
+    ran(PYTHON, "-c", program, *SERVICES, PYTHONPATH=str(_packages(unpacked)))
 
 
 def test_a_report_is_drawn_by_what_the_package_has_of_plotly(unpacked: Path, tmp_path: Path) -> None:
