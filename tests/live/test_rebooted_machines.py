@@ -9,7 +9,7 @@ from testbed.clusters import Cluster, cluster_of_machines
 from testbed.machines import obstacle
 
 pytestmark = pytest.mark.skipif(bool(obstacle()), reason=obstacle() or "they can be made")
-SPELL = "echo $CCP_TASKID >> {told}; while [ ! -e {end} ]; do sleep 0.02; done"
+SPELL = "echo $CCP_TASKID >> {runs}; while [ ! -e {end} ]; do sleep 0.02; done"
 
 
 @pytest.fixture(scope="module")
