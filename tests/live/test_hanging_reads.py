@@ -157,3 +157,15 @@ def test_a_directory_that_is_not_removed_in_time_is_left(
     assert "was not removed within 0 seconds" in caplog.text
     remove_leftovers([str(directory)], os.geteuid())
     assert not directory.exists()
+
+
+def test_many_directories_that_take_long_keep_a_job_from_ending_for_a_limited_time(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    paths = [tmp_path / name for name in ("first", "second", "third")]
+    for path in paths:
+        (path / "x").mkdir(parents=True)
+    with caplog.at_level(logging.ERROR):
+        remove_leftovers(map(str, paths), os.geteuid(), in_all=0.0)
+    assert [path.exists() for path in paths] == [False, True, True]
+    assert f"2 directories from {paths[1]} on were not removed" in caplog.text

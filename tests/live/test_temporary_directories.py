@@ -11,6 +11,7 @@ import pytest
 from agent_scene import JOB, NODE, Scene, scene_fixture
 
 from headnode.adapters.processes.attempts import attempts_of
+from headnode.adapters.processes.program_start import MOST_REMOVALS, Removals
 from headnode.adapters.processes.shepherd_protocol import run_message
 from headnode.adapters.wire.agent_messages import Launch, LaunchesEnded, Route
 from headnode.core.model.job import JobSpec
@@ -158,6 +159,39 @@ def test_what_is_mounted_in_it_stays_as_it_is(scene: Scene, scratch: Path) -> No
         assert (mounted / "kept").exists()
     finally:
         subprocess.run(["umount", mounted], check=True)
+
+
+@as_root
+@pytest.mark.parametrize("private", [False, True])
+def test_what_is_bound_into_it_from_its_own_file_system_is_not_removed(
+    scene: Scene, scratch: Path, private: bool
+) -> None:
+    outside = scene.folder / "outside"
+    outside.mkdir()
+    (outside / "kept").touch(0o400)
+    place = "$PWD" if private else "$TMPDIR"
+    command = f"mkdir {place}/m; mount --bind {outside} {place}/m && echo {place}"
+    submit(scene, scratch, command, temporary_directory=not private, private_directory=private)
+    if ends(scene).exit_code:
+        pytest.skip("nothing can be mounted here")
+    (path,) = scene.captured(1).read_text().split()
+    try:
+        scene.head.close_job()
+        assert (outside / "kept").stat().st_mode & 0o777 == 0o400
+    finally:
+        subprocess.run(["umount", Path(path) / "m"], check=True)
+
+
+def test_a_few_directories_are_removed_at_once_and_all_in_the_end(tmp_path: Path) -> None:
+    removals = Removals()
+    for number in range(3 * MOST_REMOVALS):
+        (tmp_path / str(number) / "deep").mkdir(parents=True)
+        removals.begin(str(tmp_path / str(number)))
+        assert len(removals.processes) <= MOST_REMOVALS
+    while removals.processes:
+        process = min(removals.processes)
+        removals.reaped(*os.waitpid(process, 0))
+    assert list(tmp_path.iterdir()) == []
 
 
 def started(scene: Scene, scratch: Path) -> Path:

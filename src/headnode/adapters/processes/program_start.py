@@ -10,6 +10,7 @@ import resource
 import signal
 import socket
 import termios
+from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 
 
@@ -101,6 +102,7 @@ SHELL = "/bin/sh"
 _RM = 'rm -rf --one-file-system -- "$0"'
 REMOVE = f'{_RM} 2>/dev/null || {{ chmod -R u+rwX -- "$0"; {_RM}; }}'
 PATH = {"PATH": "/usr/bin:/bin"}
+MOST_REMOVALS = 8  # processes of one shepherd; short elements that leave much would start thousands
 
 
 def make(path: str) -> None:
@@ -114,7 +116,7 @@ def make(path: str) -> None:
 def remove(path: str) -> None:
     """Remove the directory and wait for that; without a process for it, only an empty one."""
     with contextlib.suppress(OSError):
-        if not _removed_empty(path):
+        if not _removed_empty(path) and not holds_mount(path):
             os.waitpid(_start(path), 0)
 
 
@@ -129,11 +131,26 @@ def _removed_empty(path: str) -> bool:
     return True
 
 
+def holds_mount(path: str) -> bool:
+    """Tell whether something is mounted in a directory, which must not be removed then.
+
+    A bind mount is on the same file system as its directory, so `rm --one-file-system` would enter it and
+    remove what is elsewhere. Only the name is compared: the agent must not follow the path of a user.
+
+    Source:  proc_pid_mountinfo(5).
+    Raises:  OSError.
+    """
+    name = os.fsencode(f"/{os.path.basename(path)}/")  # noqa: PTH119 - pathlib costs every shepherd memory
+    with open("/proc/self/mountinfo", "rb") as table:  # noqa: PTH123
+        return any(name in line.split(b" ", 5)[4] + b"/" for line in table)
+
+
 class Removals:
-    """Removes directories beside everything else: there may be much in them."""
+    """Removes directories beside everything else, some at once: there may be much in them."""
 
     def __init__(self) -> None:
         self._paths: dict[int, str] = {}  # by the process that removes
+        self._waiting: deque[str] = deque()
         self._cut_short: list[str] = []
 
     @property
@@ -144,7 +161,11 @@ class Removals:
     def begin(self, path: str) -> None:
         """Start removing a directory; if no process can be started, it is removed at the end of the job."""
         try:
-            if not _removed_empty(path):
+            if _removed_empty(path):
+                return
+            if len(self._paths) >= MOST_REMOVALS:
+                self._waiting.append(path)
+            elif not holds_mount(path):
                 self._paths[_start(path)] = path
         except OSError:
             self._cut_short.append(path)
@@ -154,12 +175,15 @@ class Removals:
         path = self._paths.pop(process, "")
         if path and os.WIFSIGNALED(status):
             self._cut_short.append(path)
+        while self._waiting and len(self._paths) < MOST_REMOVALS:
+            self.begin(self._waiting.popleft())
 
     def finish(self) -> None:
         """Remove what is left of all; those that were at it may have been killed."""
-        for path in (*self._paths.values(), *self._cut_short):
+        for path in (*self._paths.values(), *self._waiting, *self._cut_short):
             remove(path)
         self._paths, self._cut_short = {}, []
+        self._waiting.clear()
 
 
 def _start(path: str) -> int:
