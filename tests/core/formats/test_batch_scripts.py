@@ -261,7 +261,12 @@ def test_an_element_with_several_processors_of_one_node_is_a_task_of_its_own() -
         ("#SBATCH -a 1-3 -c 3 --mem=1000", 334),
         ("#SBATCH -a 1-3 -N 2 --ntasks-per-node=2 --mem=1000", 500),
         ("#SBATCH -a 1-3 -N 1 --gpus=2 --cpus-per-gpu=4 --mem=8G", 1024),
+        ("#SBATCH -a 1-3 -n 4 --ntasks-per-node=2 --mem=1000", 500),
+        ("#SBATCH -a 1-3 -n 5 --ntasks-per-node=2 --mem=1000", 1000),
         ("#PBS -J 1-3\n#PBS -l select=1:ncpus=4:mem=1gb", 256),
+        ("#PBS -J 1-3\n#PBS -l select=2:ncpus=4:mem=1gb", 256),
+        ("#PBS -J 1-3\n#PBS -l select=2:ncpus=4:mem=1gb\n#PBS -l place=scatter", 256),
+        ("#BSUB -J x[1-3]\n#BSUB -n 4\n#BSUB -R 'span[ptile=2] rusage[mem=1000MB]'", 500),
         ("#BSUB -J x[1-3]\n#BSUB -n 2\n#BSUB -R rusage[mem=1000MB]", 500),
     ],
 )

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from headnode.core.formats.batch.gpus import AskedProcesses, GpuDraft, GpuSize
 from headnode.core.formats.batch.lines import RULES, BatchSystem
-from headnode.core.formats.batch.node_memory import memory_fields
+from headnode.core.formats.batch.node_memory import fewest_on_a_node, memory_fields
 from headnode.core.formats.batch.option_place import MAX_NUMBER, OptionPlace
 from headnode.core.formats.fidelity import Fidelity, ReportItem
 from headnode.core.model.bounds import TASKS_OF_FILE
@@ -190,8 +190,10 @@ class BatchDraft:
                 fields["process_memory"] = size.memory
         nodes = (self.nodes if size is None else size.nodes) or 1
         memory = self.memory or -(-(self.total_memory or 0) // nodes)
-        processors = self.units * (1 if size is None else size.processors_per_gpu) // nodes
-        fields |= memory_fields(memory, array=bool(self.array), processors=processors)
+        of_node = (self.tasks_per_node or 0) * self.processors_per_task
+        processors = self.units * (1 if size is None else size.processors_per_gpu)
+        fewest = fewest_on_a_node(processors, nodes, of_node if size is None and self.nodes is None else 0)
+        fields |= memory_fields(memory, array=bool(self.array), processors=fewest)
         if self.needs:
             features = tuple(self.needs.get("features", ()))
             fields["needs"] = replace(ANY_NODE, **self.needs | {"features": features})
