@@ -19,6 +19,7 @@ from agent_scene import Scene
 from hand_off_chaos import hand_off_processes
 from test_notices import Post, open_post
 
+from headnode.adapters.processes.site_programs import HookProgram, run_once
 from headnode.apps.server.job_notices import BETWEEN_DELIVERIES
 from headnode.core.model.errors import HeadnodeError
 from heads import TIMEOUT, RealHead, real_head
@@ -102,6 +103,27 @@ def test_a_full_work_directory_fails_its_own_tasks_only(small: Path, tmp_path: P
         (small / "big").unlink()
         scene.head.run(2, (1, 2))
         assert scene.head.result(2, attempt=2).exit_code == 0
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_a_hook_that_fills_the_disk_runs_once_and_its_result_is_known(small: Path, code: int) -> None:
+    script = small.parent / "hook"
+    script.write_text(f"#!/bin/sh\necho ran >> {script}.log\ncat /dev/zero > {small}/fill\nexit {code}\n")
+    script.chmod(0o755)
+    result = asyncio.run(run_once(HookProgram(str(script), "the prolog", {}, 60.0), small / "outcome"))
+    assert Path(f"{script}.log").read_text() == "ran\n"
+    assert (result.status, b"No space left" in result.output) == (code, True)
+
+
+def test_a_hook_is_not_run_where_its_result_could_not_be_kept(small: Path) -> None:
+    script = small.parent / "hook"
+    script.write_text(f"#!/bin/sh\necho ran >> {script}.log\n")
+    script.chmod(0o755)
+    subprocess.run(["/bin/sh", "-c", f"cat /dev/zero > {small}/fill"], check=False, capture_output=True)
+    result = asyncio.run(run_once(HookProgram(str(script), "the prolog", {}, 60.0), small / "outcome"))
+    assert "cannot be run: there is no room for its result: no space left on device" in result.trouble
+    assert not result.started
+    assert not Path(f"{script}.log").exists()
 
 
 @contextmanager

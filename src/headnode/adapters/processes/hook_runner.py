@@ -2,6 +2,7 @@
 
 Standard library only."""
 
+import errno
 import fcntl
 import os
 import select
@@ -12,6 +13,8 @@ _CHUNK = 65536  # bytes
 _KILL = 9
 _ANSWERED_AS_USUAL = (13, 25)  # SIGPIPE and SIGXFSZ, which Python ignores
 NOT_STARTED = "cannot be run"  # how the reason begins of what was not started
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)  # exit codes: the outcome could not be kept, so nothing was run
+_WHY = 1024  # bytes of an outcome beside the last words
 _END = b"\0"
 
 
@@ -30,19 +33,31 @@ class HookOrder:
 def main() -> None:
     """Run the program of the order, unless its outcome exists or another process runs it."""
     order = HookOrder(sys.stdin.buffer.read())
-    outcome = _lock(order.outcome)
+    try:
+        outcome = _lock(order.outcome, order.most + _WHY)
+    except OSError as error:
+        if error.errno in NO_ROOM:
+            sys.exit(error.errno)
+        raise
     if outcome is not None:
         status, why, said = _run(order)
         fields = ("" if status is None else str(status)).encode(), why.encode(), said.replace(_END, b"?")
-        os.write(outcome, b"".join(field + _END for field in fields))
+        os.ftruncate(outcome, os.write(outcome, b"".join(field + _END for field in fields)))
 
 
-def _lock(path: str) -> int | None:
-    """Make the file of the outcome, locked from its first moment; None when there is one."""
+def _lock(path: str, room: int) -> int | None:
+    """Make the file of the outcome, locked from its first moment; None when there is one.
+
+    It has its room before the program runs: the program may fill the disk, and one whose outcome is not known
+    runs again. Until the outcome is written, the file has other fields than one.
+
+    Raises:  OSError, `NO_ROOM` on a full disk.
+    """
     scratch = f"{path}.{os.getpid()}"
     file = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(file, fcntl.LOCK_EX)
+        os.posix_fallocate(file, 0, room)
         os.link(scratch, path)
     except FileExistsError:
         return None

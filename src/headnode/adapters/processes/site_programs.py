@@ -17,7 +17,7 @@ import msgspec
 
 from headnode.adapters.files.owners import why_not_run
 from headnode.adapters.own_python import function_command
-from headnode.adapters.processes.hook_runner import NOT_STARTED
+from headnode.adapters.processes.hook_runner import NO_ROOM, NOT_STARTED
 
 log = logging.getLogger("headnode.agent")
 
@@ -253,6 +253,9 @@ async def _start(program: HookProgram, outcome: Path) -> str:
     except (OSError, ValueError) as error:
         return f"{program.name} {program.program!r} cannot be run: {error}"
     await _runner_ended(process)
+    if process.returncode in NO_ROOM:
+        why = os.strerror(process.returncode).lower()
+        return f"{program.name} {program.program!r} cannot be run: there is no room for its result: {why}"
     return ""
 
 
