@@ -1,6 +1,8 @@
 """A slurm.conf becomes commands: what they set, what is reported, and no text of it is a command."""
 
 import shlex
+import time
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -109,6 +111,40 @@ def test_any_text_is_read_or_refused(text: str) -> None:
     except BadRequest:
         return
     assert script.startswith("# Read this script")
+
+
+@pytest.mark.parametrize("hidden", ["\x1b[2K", "\0", "\u202e", "\x9b", "\u200b"])
+def test_a_setting_that_terminals_do_not_show_is_refused_with_its_line(hidden: str) -> None:
+    setup_script(f"ClusterName=lab # {hidden}\n")  # no text of a comment is printed
+    with pytest.raises(BadRequest, match=r"line 2 has the character U\+"):
+        setup_script(f"# a comment\nClusterName=lab{hidden}\n")
+
+
+def test_a_node_whose_name_would_be_an_option_is_named_and_left_out() -> None:
+    text = "NodeName=--force,n1 Feature=ib\nPartitionName=p Nodes=--force,n1\n"
+    assert "line 1: '--force' cannot be the name of a node" in setup_script(text)
+    assert "--force" not in {word for line in commands(text) for word in line}
+    assert ["hn", "node", "set", "n1", "--groups", "p", "--features", "ib"] in commands(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "X=1 " + "a" * 1_000_000,
+        "NodeName=a\nPartitionName=p Nodes=" + "," * 1_000_000,
+        "NodeName=n[1-60000]\nPartitionName=p Nodes=" + "ALL," * 100_000,
+        "NodeName=n[1-60000]\nNodeSet=s Nodes=n[1-60000]\nPartitionName=p Nodes=" + "s," * 100_000,
+        "NodeName=n[1-60000]\n" + "".join(f"PartitionName=p{i} Nodes=ALL\n" for i in range(50_000)),
+        "NodeName=n[1-60000]\n" + "".join(f"PartitionName=p{i} Nodes=n{i}\n" for i in range(50_000)),
+        "".join(f"NodeName=a{i}x[1-60000]\n" for i in range(100_000)),
+    ],
+    ids=["word", "commas", "all", "sets", "partitions", "small-partitions", "nodes"],
+)
+def test_a_large_file_is_read_or_refused_in_seconds(text: str) -> None:
+    begin = time.process_time()
+    with suppress(BadRequest):
+        setup_script(text)
+    assert time.process_time() - begin < 10
 
 
 def test_the_head_reads_the_templates() -> None:

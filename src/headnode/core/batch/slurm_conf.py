@@ -5,7 +5,7 @@ Source:  Slurm 22.05, slurm.conf(5).
 
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -20,10 +20,11 @@ from headnode.core.formats.text.toml_text import toml_value
 from headnode.core.model.errors import BadRequest
 from headnode.core.model.node import folded_names
 from headnode.core.model.quantities import FOREVER, Seconds, format_time_limit
-from headnode.core.model.topology import names_in
+from headnode.core.model.topology import items_of, names_in
 
-_PAIR: Final = re.compile(r'([A-Za-z]\w*)\+?=("[^"]*"|\S*)')
+_PAIR: Final = re.compile(r'(?<!\w)([A-Za-z]\w*+)\+?=("[^"]*"|\S*)')
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_HOST: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _SETS: Final = ("nodename", "partitionname", "nodeset", "downnodes", "switchname", "frontendname")
 _TIMES: Final = ("maxtime", "defaulttime")
 _OF_NODES: Final = {
@@ -34,6 +35,7 @@ _OF_NODES: Final = {
 }
 """Keys of nodes that their agents do not find, and what there is in their place."""
 _SHOWN = 60  # characters of a value that a note repeats
+_MOST_NAMES = 2_000_000  # of nodes in all lines together; 10,000 nodes in 100 partitions are a million
 
 
 class ConfLine(NamedTuple):
@@ -66,6 +68,7 @@ class _Conf:
     sets: dict[str, str] = field(default_factory=dict)
     partitions: dict[str, Partition] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    names: int = 0  # of nodes, in all lines so far
 
 
 def read_lines(text: str) -> Iterator[ConfLine]:
@@ -79,6 +82,7 @@ def read_lines(text: str) -> Iterator[ConfLine]:
     begun, first = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = raw.partition("#")[0].rstrip()
+        _refuse_hidden(line, number)
         first = first if begun else number
         begun += line.removesuffix("\\") + " " if line.endswith("\\") else line
         if line.endswith("\\") or not begun.strip():
@@ -95,6 +99,17 @@ def read_lines(text: str) -> Iterator[ConfLine]:
                 fix="name a slurm.conf, with lines such as ClusterName=lab",
             )
         yield ConfLine(first, {key.lower(): value.strip('"') for key, value in pairs})
+
+
+def _refuse_hidden(line: str, number: int) -> None:
+    """Refuse characters that a terminal does not show: the script is read there before it is run as root."""
+    if not line.replace("\t", " ").isprintable():
+        hidden = next(sign for sign in line if not sign.isprintable() and sign != "\t")
+        raise BadRequest(
+            code="slurm-conf",
+            what=f"line {number} has the character U+{ord(hidden):04X}, which terminals do not show",
+            fix="remove it",
+        )
 
 
 def setup_script(text: str) -> str:
@@ -121,8 +136,7 @@ def _take(conf: _Conf, line: ConfLine, defaults: dict[str, dict[str, str]]) -> N
     if kind in defaults and name.upper() == "DEFAULT":
         defaults[kind] |= {key: value for key, value in line.settings.items() if key != kind}
     elif kind == "nodename":
-        settings = defaults[kind] | line.settings
-        conf.nodes |= dict.fromkeys(names_in(name, f"line {line.number}"), settings)
+        _take_nodes(conf, name, line, defaults[kind] | line.settings)
     elif kind == "partitionname":
         if not _NAME.fullmatch(name):
             conf.notes.append(f"line {line.number}: {name[:_SHOWN]!r} cannot be the name of a node group")
@@ -139,16 +153,41 @@ def _take(conf: _Conf, line: ConfLine, defaults: dict[str, dict[str, str]]) -> N
         conf.settings |= {key: (line.number, value) for key, value in line.settings.items()}
 
 
+def _take_nodes(conf: _Conf, names: str, line: ConfLine, settings: dict[str, str]) -> None:
+    wrong = []
+    for node in _counted(conf, names_in(names, f"line {line.number}"), line.number):
+        if _HOST.fullmatch(node):
+            conf.nodes[node] = settings
+        else:
+            wrong.append(node)
+    if wrong:
+        conf.notes.append(f"line {line.number}: {wrong[0][:_SHOWN]!r} cannot be the name of a node")
+
+
+def _counted(conf: _Conf, names: Iterable[str], number: int) -> Iterator[str]:
+    """Yield names of nodes, up to a limit for the whole file; `number` is that of the line.
+
+    Raises:  BadRequest ``slurm-conf``.
+    """
+    for name in names:
+        conf.names += 1
+        if conf.names > _MOST_NAMES:
+            raise BadRequest(
+                code="slurm-conf",
+                what=f"the lines up to {number} have more than {_MOST_NAMES:,} names of nodes",
+                fix="leave partitions out, and set their node groups with hn node set",
+            )
+        yield name
+
+
 def _place_nodes(conf: _Conf) -> None:
     """Find the nodes of each partition; those that no line defines are not in it."""
     for partition in conf.partitions.values():
-        nodes = partition.settings.get("nodes", "")
-        for word in re.split(r",(?![^\[]*\])", nodes):
-            if word.upper() == "ALL":
-                partition.nodes += conf.nodes
-            else:
-                found = names_in(conf.sets.get(word, word), f"line {partition.line}")
-                partition.nodes += [name for name in found if name in conf.nodes]
+        for item in items_of(partition.settings.get("nodes", "")):
+            every = item.upper() == "ALL"
+            found = conf.nodes if every else names_in(conf.sets.get(item, item), f"line {partition.line}")
+            counted = _counted(conf, found, partition.line)
+            partition.nodes += [name for name in counted if name in conf.nodes]
 
 
 def _start(conf: _Conf) -> list[str]:
@@ -176,9 +215,12 @@ def _nodes(conf: _Conf) -> list[str]:
     """Return the invitation of all nodes, and the groups and features of those that are alike."""
     alike: dict[tuple[str, str], list[str]] = {}
     special: dict[tuple[str, str], list[str]] = {}
-    members = {name: set(partition.nodes) for name, partition in conf.partitions.items()}
+    groups_of: dict[str, list[str]] = {}
+    for name, partition in conf.partitions.items():
+        for node in dict.fromkeys(partition.nodes):
+            groups_of.setdefault(node, []).append(name)
     for node, settings in conf.nodes.items():
-        groups = ",".join(name for name, nodes in members.items() if node in nodes)
+        groups = ",".join(groups_of.get(node, ()))
         features = settings.get("features", settings.get("feature", ""))
         alike.setdefault((groups, features), []).append(node)
         for key in settings.keys() & _OF_NODES.keys():

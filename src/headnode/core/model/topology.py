@@ -17,7 +17,7 @@ _SHOWN = 60  # characters of a wrong entry that the error repeats
 _WORD = re.compile(r"(?i)(switchname|nodes|switches|linkspeed)=(\S+)\Z")
 _PIECE = re.compile(r"\[([^\[\]]*)\]")
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?\Z")
-_COMMA = re.compile(r",(?![^\[]*\])")
+_ITEM = re.compile(r"(?:[^,\[]++|\[[^\]]*+\]?+)++")
 
 Path = tuple[str, ...]
 """The switches above a node: its leaf switch first, the top last."""
@@ -89,6 +89,15 @@ def _chain(leaf: str, above: Mapping[str, str]) -> Path:
     return tuple(found)
 
 
+def items_of(text: str) -> list[str]:
+    """Return what is between the commas of a set of names, but not in brackets; empty items are left out.
+
+    >>> items_of("n[1-3,7],,login")
+    ['n[1-3,7]', 'login']
+    """
+    return _ITEM.findall(text)
+
+
 def names_in(text: str, entry: str = "") -> Iterator[str]:
     """Yield the names of a set such as ``n[1-3,7],login``.
 
@@ -98,7 +107,7 @@ def names_in(text: str, entry: str = "") -> Iterator[str]:
     ['n08', 'n09', 'n10', 'r1b1', 'r1b2', 'r2b1', 'r2b2']
     """
     count = 0
-    for item in filter(None, _COMMA.split(text)):
+    for item in items_of(text):
         pieces = _PIECE.split(item)
         if any(mark in fixed for fixed in pieces[::2] for mark in "[]"):
             raise _wrong(entry or item, f"the brackets of {item[:_SHOWN]!r} do not match")
