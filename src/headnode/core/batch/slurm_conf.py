@@ -24,7 +24,7 @@ from headnode.core.model.topology import items_of, names_in
 
 _PAIR: Final = re.compile(r'(?<!\w)([A-Za-z]\w*+)\+?=("[^"]*"|\S*)')
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
-_HOST: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_HOST: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")  # as hn node invite takes them
 _SETS: Final = ("nodename", "partitionname", "nodeset", "downnodes", "switchname", "frontendname")
 _TIMES: Final = ("maxtime", "defaulttime")
 _OF_NODES: Final = {
