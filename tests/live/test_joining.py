@@ -2,8 +2,12 @@
 
 import asyncio
 import contextlib
+import os
 import signal
+import socket
 import ssl
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -11,6 +15,7 @@ import pytest
 from joined_nodes import JoinedNode, invite, wait_for_state
 
 from headnode.adapters.nodes.membership import NodeIdentity
+from headnode.adapters.process_tree import descendants, picture
 from headnode.adapters.wire import agent_messages as m
 from headnode.adapters.wire.frame_codec import frame
 from headnode.adapters.wire.frames import read_frame
@@ -18,6 +23,9 @@ from headnode.adapters.wire.tls import dial, node_side, stranger_side
 from headnode.core.model.node import NodeFacts
 from heads import RealHead, real_head
 from testbed.processes import free_address
+
+HN = str(Path(sys.executable).with_name("hn"))
+TIMEOUT = 20.0  # seconds
 
 NewNode = Callable[..., JoinedNode]
 
@@ -263,3 +271,32 @@ def test_a_node_that_says_nothing_is_given_up_and_comes_back_clean(
     (tmp_path / "end").touch()
     assert head.wait(job)["state"] == "Finished"
     assert found.read_text().split() == ["silent", "other"]
+
+
+SECRET = "s2Mq81xPzY4"
+
+
+@pytest.mark.parametrize("more", [(), ("--foreground",)], ids=["background", "foreground"])
+def test_the_arguments_of_an_agent_that_joins_show_nobody_its_invitation(
+    tmp_path: Path, more: tuple[str, ...]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        invitation = f"127.0.0.1:{silent.getsockname()[1]}/{SECRET}.{'0' * 64}"
+        words = (HN, "agent", "--directory", str(tmp_path), *more, "--join", invitation)
+        joining = subprocess.Popen(words, start_new_session=True, stderr=subprocess.DEVNULL)
+        try:
+            silent.settimeout(TIMEOUT)
+            connection, _ = silent.accept()  # by the agent, which has read its invitation
+            with connection:
+                agents = [words for words in commands_below(joining.pid) if "headnode.apps.agent" in words]
+            assert agents
+            assert not any(SECRET in word for words in agents for word in words)
+        finally:
+            os.killpg(joining.pid, signal.SIGKILL)
+            joining.wait(TIMEOUT)
+
+
+def commands_below(process: int) -> list[list[str]]:
+    """Return the arguments of a process and of all that descend from it."""
+    paths = [Path(f"/proc/{each}/cmdline") for each in descendants([process], picture())]
+    return [path.read_bytes().decode().split("\0") for path in paths]

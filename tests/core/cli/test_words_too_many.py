@@ -3,6 +3,8 @@
 The refusal names the option as it was typed.
 """
 
+import io
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ from headnode.apps.cli.__main__ import obey
 from headnode.apps.cli.arguments import tasks_named
 from headnode.apps.cli.catalogue import every_command
 from headnode.apps.cli.commands.job_submit import OPTIONS
+from headnode.apps.cli.commands.node import MAX_NODES, names_of
 from headnode.apps.cli.options import read_arguments
 from headnode.apps.cli.typed_options import name_typed_options
 from headnode.core.model.errors import BadRequest, HeadnodeError
@@ -83,6 +86,40 @@ def test_a_range_of_instances_is_each_of_them() -> None:
     for wrong in ("12.1.7-5", "12.1.1-9999999", "12.1.a-b", "12.1.-3"):
         with pytest.raises(BadRequest):
             tasks_named([wrong])
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        "n[1-99999999]",
+        "n[1-99999999999]",
+        f"n[1-{'9' * 5000}]",
+        "n[1-9999]x[1-9999]!n1x1",
+        "n[1-99999999]!n[1-99999998]",
+        f"n[{'1-99999,' * 2000}1]",
+    ],
+)
+def test_a_set_of_too_many_nodes_is_refused_before_its_names_fill_the_memory(nodes: str) -> None:
+    begin = time.process_time()
+    with pytest.raises(BadRequest, match=f"more than {MAX_NODES} nodes"):
+        names_of([nodes])
+    assert time.process_time() - begin < 2
+    assert len(names_of(["n[1-50000],m[00001-49999]!n7"])) == 99_998
+
+
+def test_a_standby_reads_its_invitation_from_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEADNODE_STATE", str(tmp_path))
+    monkeypatch.setattr("sys.stdin", io.StringIO("hn standby join 192.0.2.1/part\n"))
+    with pytest.raises(BadRequest, match=r"'192\.0\.2\.1/part' is not an invitation"):
+        obey(["standby", "join", "-"])
+
+
+@pytest.mark.parametrize("names", ["", ",", "n[1-3]!n[1-3]"])
+def test_an_invitation_for_no_node_is_not_one_for_any_machine(names: str) -> None:
+    with pytest.raises(BadRequest, match="names no node"):
+        obey(["node", "invite", "--approve", "--for", names])
 
 
 @pytest.mark.parametrize(

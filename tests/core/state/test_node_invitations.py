@@ -115,6 +115,24 @@ def test_an_invitation_for_several_names_replaces_nodes_of_these_names_only() ->
     world.check_replay()
 
 
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_node_that_is_connected_is_not_replaced_by_the_invitation_that_all_nodes_have(paused: bool) -> None:
+    world = World()
+    invite(world, "first", approve=True)
+    admit(world, "first", name="n1", key="old")
+    here(world, "n1", key="old")
+    if paused:
+        world.do(ChangeNode(by=ROOT, node="n1", action="pause"))
+    invite(world, "several", nodes=("n1", "n2"))
+    with pytest.raises(NotAllowed, match="hn node invite --for n1"):
+        admit(world, "several", name="n1", key="thief")
+    admit(world, "several", name="n1", key="old")
+    invite(world, "for it alone", node="n1")
+    admit(world, "for it alone", name="n1", key="new")
+    assert world.cluster.node("n1").key == "new"
+    world.check_replay()
+
+
 def test_names_of_an_invitation_count_among_those_that_are_open() -> None:
     world = World()
     invite(world, "some", nodes=tuple(f"n{number}" for number in range(9_999)))

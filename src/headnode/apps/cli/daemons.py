@@ -295,9 +295,9 @@ def join_cluster(directory: str, settings: AgentSettings, invitation: str) -> No
     Raises:  SystemExit with the status of the agent.
     """
     _make_agent_directory(directory)
-    joining = subprocess.run(
-        [*_agent_command(directory, settings), "--only-join", "--join", invitation], check=False
-    )
+    with _invitation_file(invitation) as stdin:
+        command = [*_agent_command(directory, settings), "--only-join", "--join", "-"]
+        joining = subprocess.run(command, stdin=stdin, check=False)
     if joining.returncode != 0:
         raise SystemExit(joining.returncode)
 
@@ -373,10 +373,22 @@ def stop_agent(directory: str) -> int | None:
 
 def become_agent(directory: str, settings: AgentSettings, invitation: str | None) -> NoReturn:
     """Turn this process into the agent."""
-    _make_agent_directory(directory)
-    joining = ["--join", invitation] if invitation else []
-    command = [*_agent_command(directory, settings), *joining]
+    command = _agent_command(directory, settings)
+    if invitation:
+        command += ["--join", "-"]
+        with _invitation_file(invitation) as stdin:
+            os.dup2(stdin.fileno(), 0)
     os.execv(command[0], command)
+
+
+def _invitation_file(invitation: str) -> BinaryIO:
+    """Return what an agent reads its invitation from ("-": as here): all users can read its arguments."""
+    if invitation == "-":
+        return os.fdopen(os.dup(0), "rb")
+    file = os.fdopen(os.memfd_create("invitation"), "w+b")
+    file.write(os.fsencode(invitation))
+    file.seek(0)
+    return file
 
 
 def _agent_command(directory: str, settings: AgentSettings) -> list[str]:

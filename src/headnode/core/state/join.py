@@ -145,7 +145,9 @@ def admit(cluster: ClusterState, command: AdmitNode, now: Instant) -> list[Event
         is_pending = known.state is NodeState.PENDING
         return [e.NodeRegistered(at=now, facts=command.facts)] if is_pending else []
     invitation = _shown(cluster, command, now)
-    named = name in (invitation.name, *invitation.names)
+    connected = known is not None and known.state in (NodeState.READY, NodeState.PAUSED)
+    # each of several nodes has their invitation: none of them gets the jobs of another that is there
+    named = name == invitation.name or (name in invitation.names and not connected)
     if known is not None and known.key != command.key and not named:
         raise NotAllowed(
             code="node-known",

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from headnode.apps.cli.catalogue import Run
 
 MAX_NODES = 100_000
+_DIGITS = 18  # of a number in the name of a node
+_SHOWN = 200  # characters of a set that is none
 _SET_CHARACTERS = frozenset("[]!&^")
 ALL_NODES = CliOption("all", "", "All nodes of the cluster, in place of names")
 
@@ -52,16 +54,42 @@ def _expand_set(text: str) -> list[str]:
     from headnode.core.model.errors import BadRequest
 
     try:
+        if _most_names(text) > MAX_NODES:
+            raise NodeSetException(f"it names more than {MAX_NODES} nodes")
         nodes = NodeSet(text, resolver=RESOLVER_NOGROUP)
         if len(nodes) > MAX_NODES:
             raise NodeSetException(f"it names more than {MAX_NODES} nodes")
     except NodeSetException as error:
         raise BadRequest(
             code="nodes",
-            what=f"{text!r} is not a set of nodes: {error}",
+            what=f"{text[:_SHOWN]!r} is not a set of nodes: {error}",
             fix="write names as in node[1-8,12]",
         ) from None
     return [str(name) for name in nodes]
+
+
+def _most_names(text: str) -> int:
+    """Return how many names a set may have, before it is expanded: every name of its parts takes memory."""
+    import re
+
+    total, part = 0, 1
+    for place, piece in enumerate(re.split(r"\[([^\[\]]*)\]", text)):
+        if place % 2:
+            part *= sum(map(_numbers, piece.split(",")))
+        elif ends := sum(map(piece.count, ",!&^")):
+            total, part = total + part + ends - 1, 1
+    return total + part
+
+
+def _numbers(part: str) -> int:
+    """Return how many numbers a range such as ``1-20/4`` has; 1 for what is none."""
+    first, _, rest = part.partition("-")
+    last, _, step = rest.partition("/")
+    if not (first.isdecimal() and last.isdecimal()):
+        return 1
+    if max(len(first), len(last), len(step)) > _DIGITS:
+        return MAX_NODES + 1
+    return max(1, (int(last) - int(first)) // max(1, int(step) if step.isdecimal() else 1) + 1)
 
 
 SHOWN_JOBS = 20  # jobs
@@ -204,7 +232,12 @@ def invite_node(args: Arguments, client: Client, out: Output) -> int:
     from headnode.core.formats.text.quantities import parse_span
 
     lifetime = args.text("lifetime")
-    names = names_of([args.text("for") or ""])
+    wanted = args.text("for")
+    names = names_of([wanted or ""])
+    if (
+        wanted is not None and not names
+    ):  # as of a variable that is not set: without names, any machine may join
+        raise usage(f"--for {wanted!r} names no node", "name nodes, or leave --for out to invite any node")
     fields: dict[str, object] = {"approve": args.flag("approve")}
     fields |= {"nodes": names} if len(names) > 1 else {"node": "".join(names)}
     if lifetime:

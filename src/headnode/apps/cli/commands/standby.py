@@ -31,6 +31,7 @@ def invite(args: Arguments, client: Client, out: Output) -> int:
 def join(args: Arguments, client: Client, out: Output) -> int:
     """Make this machine a standby, start it, and wait for the first copy."""
     import socket
+    import sys
     from pathlib import Path
 
     from headnode.adapters.files.local_daemons import host_name
@@ -44,7 +45,8 @@ def join(args: Arguments, client: Client, out: Output) -> int:
     if len(args.words) != 1:
         raise usage("no invitation is given", "write the line that `hn standby invite` prints")
     directory = own_directory(args, client)
-    invitation = read_invitation(args.words[0].removeprefix("hn standby join "), "hn standby invite")
+    text = sys.stdin.readline() if args.words[0] == "-" else args.words[0]
+    invitation = read_invitation(text.strip().removeprefix("hn standby join "), "hn standby invite")
     where = args.text("name") or host_name(), args.text("listen") or socket.getfqdn()
     span = args.text("takeover-after")
     ran = standby_daemon.is_standby(directory) and standby_daemon.stop_standby(directory) is not None
@@ -213,7 +215,10 @@ COMMANDS = (
             CliOption("foreground", "", "Stay in the foreground, for service managers"),
         ),
         example="hn standby join head.example.org:5817/... --listen head2.example.org",
-        notes=("hn up starts the standby again, for example after a reboot; hn down stops it.",),
+        notes=(
+            "hn up starts the standby again, for example after a reboot; hn down stops it.",
+            "INVITATION -: read it from standard input, so that it is in no process list.",
+        ),
     ),
     CliCommand(
         "list",
