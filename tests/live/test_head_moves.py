@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from joined_nodes import JoinedNode, invite, wait_for_state
 
+from headnode.adapters.nodes.membership import read_address
+from headnode.core.model.errors import BadRequest
 from heads import TIMEOUT, RealHead, real_head
 from testbed.processes import free_address
 
@@ -73,3 +75,24 @@ def test_an_address_that_is_none_and_a_machine_without_a_cluster_are_refused(
     assert (node.state / "identity" / "membership.json").read_bytes() == before
     stranger = _hn("agent", "--directory", str(tmp_path / "empty"), "--head", "head2")
     assert (stranger.returncode, "joined no cluster" in stranger.stderr) == (1, True)
+
+
+@pytest.mark.parametrize("port", ["", "65536", "-1", "\u0663", "9" * 5000, "1:2"])
+def test_a_port_that_is_none_is_refused_whoever_names_it(port: str) -> None:
+    with pytest.raises(BadRequest, match="is not an address"):
+        read_address(f"head:{port}", "listen")
+
+
+@pytest.mark.parametrize(
+    "host", ["", "-x", "a b", "a/b", "a\x1b[31m", "$(id)", "a\0", "::1", "2001:db8::1", "x" * 301, "[]"]
+)
+def test_a_host_that_is_none_takes_no_place_among_the_addresses_of_a_node(host: str) -> None:
+    with pytest.raises(BadRequest, match="is not an address"):
+        read_address(host, "head")
+
+
+def test_hosts_are_names_and_addresses_of_both_kinds() -> None:
+    assert read_address("head2.example.org", "head") == ("head2.example.org", 5817)
+    assert read_address("[fe80::1%eth0]:7", "head") == ("fe80::1%eth0", 7)
+    assert read_address("[::1]", "head") == ("::1", 5817)
+    assert read_address("192.0.2.1:00080", "head") == ("192.0.2.1", 80)

@@ -79,20 +79,23 @@ def read_address(text: str, code: str) -> tuple[str, int]:
 
     Raises:  BadRequest with `code`.
     """
-    host, colon, port = text.rpartition(":") if ":" in text and not text.endswith("]") else (text, "", "")
-    host = host.removeprefix("[").removesuffix("]")
-    wrong = not host or (bool(colon) and not (port.isascii() and port.isdigit() and int(port) < 65536))
-    if wrong or any(sign.isspace() or sign == "/" for sign in host):
+    named, colon, port = text.rpartition(":") if ":" in text and not text.endswith("]") else (text, "", "")
+    host = named.removeprefix("[").removesuffix("]")
+    signs = _OF_HOSTS if named == host else _OF_HOSTS + ":"  # an IPv6 address without brackets may be cut
+    is_host = 0 < len(host) <= MAX_ADDRESS and all(sign.isalnum() or sign in signs for sign in host)
+    is_port = port.isascii() and port.isdigit() and len(port) <= 5 and int(port) < 65536
+    if not is_host or host.startswith("-") or (colon and not is_port):
         raise BadRequest(
             code=code,
             what=f"{text[:80]!r} is not an address",
-            fix=f"write HOST or HOST:PORT, such as head:{DEFAULT_PORT}",
+            fix=f"write HOST or HOST:PORT, such as head:{DEFAULT_PORT}, or [::1]:{DEFAULT_PORT} for IPv6",
         )
     return host, int(port) if colon else DEFAULT_PORT
 
 
-MAX_HEADS = 8  # addresses that a head may name for others that may become the head
+_OF_HOSTS = "-._%"  # beside letters and digits
 MAX_ADDRESS = 300  # characters
+MAX_HEADS = 8  # addresses that a head may name for others that may become the head
 
 
 def usable_addresses(texts: Sequence[str]) -> list[Address]:
