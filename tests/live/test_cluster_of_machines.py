@@ -47,7 +47,7 @@ class Work:
 
     def __init__(self, cluster: Cluster, directory: Path, *, tasks: int, rerunnable: bool) -> None:
         self.cluster, self.tasks = cluster, tasks
-        self._end, self._runs = directory / "end", directory / "told"
+        self._end, self._runs = directory / "end", directory / "runs"
         directory.chmod(0o777)
         command = SPELL.format(end=self._end, runs=self._runs)
         self.job = cluster.submit(*[command] * tasks, rerunnable="true" if rerunnable else "false")
@@ -123,7 +123,7 @@ def test_a_cable_pulled_for_a_moment_costs_nothing(cluster: Cluster, tmp_path: P
     cut = machine(cluster, "red")
     cut.cut()
     (tmp_path / "end").touch()  # its tasks end while nobody hears of it
-    found = tmp_path / "told"
+    found = tmp_path / "runs"
     cluster.until(lambda: found.exists() and len(found.read_text().split()) == 8, "all tasks have ended")
     cut.heal()
     assert cluster.wait(work.job) == "Finished"

@@ -35,7 +35,7 @@ def started(cluster: Cluster, job: int, tasks: int) -> None:
 def test_rerunnable_tasks_run_again_and_others_fail_and_say_that_the_machine_rebooted(
     machines: Cluster, tmp_path: Path, kept: bool
 ) -> None:
-    end, found = tmp_path / "end", tmp_path / "told"
+    end, found = tmp_path / "end", tmp_path / "runs"
     tmp_path.chmod(0o777)
     command = SPELL.format(end=end, runs=found)
     terms = {"requestednodes": "blue"}

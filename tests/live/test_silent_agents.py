@@ -19,7 +19,7 @@ def test_a_stopped_agent_is_silent_its_tasks_run_elsewhere_and_it_stops_its_own_
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    end, found = tmp_path / "end", tmp_path / "told"
+    end, found = tmp_path / "end", tmp_path / "runs"
     with cluster_on_loopback(tmp_path, ("red", "green"), address, processors=1) as cluster:
         cluster.ask("set_parameters", values={"HeartbeatInterval": "1", "InactivityCount": "3"})
         for node in cluster.nodes.values():
@@ -60,7 +60,7 @@ def test_a_node_that_is_silent_is_taken_offline_by_force_long_before_it_would_be
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         address = f"127.0.0.1:{probe.getsockname()[1]}"
-    end, found = tmp_path / "end", tmp_path / "told"
+    end, found = tmp_path / "end", tmp_path / "runs"
     with cluster_on_loopback(tmp_path, ("red", "green"), address, processors=2) as cluster:
         values = {"HeartbeatInterval": "1", "InactivityCount": "1000", "NodeLease": "0"}
         cluster.ask("set_parameters", values=values)

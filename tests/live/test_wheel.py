@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from testbed.processes import until
+from testbed.system_packages import ran
 
 ROOT = Path(__file__).parents[2]
 BUILD = [sys.executable, "-m", "build", "--quiet", "--no-isolation"]
-WAIT = 300.0  # seconds
 MACHINE = os.uname().machine
 WITHOUT_COMPILER = "/nowhere/cc"
 needs_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
@@ -25,16 +25,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def _ran(*words: object, **more: str) -> str:
-    result = subprocess.run(
-        [*map(str, words)],
-        env={**os.environ, **more},
-        capture_output=True,
-        text=True,
-        timeout=WAIT,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
+    return ran(*words, **{**os.environ, **more})
 
 
 def _only(folder: Path, pattern: str) -> Path:

@@ -123,10 +123,29 @@ class GapIndex:
         Of some kinds a profile of their `own` counts: with what a job holds there that asks.  It is of units
         where the demand has gaps.
         """
-        duration, after, until = span
+        _, after, until = span
         if after >= until:
             return iter(())
-        total, best, changes, rows = 0, 0, Changes(), demand.rows
+        changes, rows = Changes(), demand.rows
+        total, best = self._add_gaps(demand, span, own, changes)
+        for kind in self._grouped_or(own, demand.kinds):
+            windows = own.get(kind, self._profiles[kind]).windows(*span)
+            at_first, most = _add_windows(kind, windows, demand.worth(self._shapes[kind]), after, changes)
+            best += most
+            if rows is None:
+                total += at_first
+            else:
+                rows.change(kind, at_first)
+        if best < demand.units:
+            return iter(())
+        return _enough(demand.units, total, changes, after) if rows is None else _in_row(rows, changes, after)
+
+    def _add_gaps(
+        self, demand: GapDemand, span: Span, own: Mapping[int, Profile], changes: Changes
+    ) -> tuple[int, int]:
+        """Add when gaps that fit begin and end; return the units at first, and the most there may be."""
+        duration, after, until = span
+        total, best, rows = 0, 0, demand.rows
         seen, around = -1, [(inf, 0)]  # the kind, and the gaps around the one that comes next: (end, worth)
         for kind, begin, end, units in self._fitting(demand, span):
             if kind in own:
@@ -146,17 +165,7 @@ class GapIndex:
                 rows.change(kind, more)
             if end - duration < until:
                 changes.append((max(end - duration, begin, after), True, -more, kind))
-        for kind in self._grouped_or(own, demand.kinds):
-            windows = own.get(kind, self._profiles[kind]).windows(*span)
-            at_first, most = _add_windows(kind, windows, demand.worth(self._shapes[kind]), after, changes)
-            best += most
-            if rows is None:
-                total += at_first
-            else:
-                rows.change(kind, at_first)
-        if best < demand.units:
-            return iter(())
-        return _enough(demand.units, total, changes, after) if rows is None else _in_row(rows, changes, after)
+        return total, best
 
     def useful(self, demand: GapDemand, span: Span) -> list[int]:
         """Return the kinds that can give anything within a span; none if all of them together are too few."""

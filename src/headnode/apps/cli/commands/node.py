@@ -234,9 +234,7 @@ def invite_node(args: Arguments, client: Client, out: Output) -> int:
     lifetime = args.text("lifetime")
     wanted = args.text("for")
     names = names_of([wanted or ""])
-    if (
-        wanted is not None and not names
-    ):  # as of a variable that is not set: without names, any machine may join
+    if wanted is not None and not names:  # as of an empty variable: without names, any machine may join
         raise usage(f"--for {wanted!r} names no node", "name nodes, or leave --for out to invite any node")
     fields: dict[str, object] = {"approve": args.flag("approve")}
     fields |= {"nodes": names} if len(names) > 1 else {"node": "".join(names)}
