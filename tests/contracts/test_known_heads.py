@@ -325,9 +325,11 @@ def test_what_a_head_says_while_it_is_connected_is_remembered_and_silly_addresse
         scene.joined(head.address)
         async with scene.talking():
             await until(lambda: scene.membership.heads == ("b:1",))
-            head.send(welcome("one", "c:1", "", "no address", "c" * 400, head.address, "\ud7ff:1", "d:2"))
+            long = f"{'ß' * 70}:1"  # letters, but no name that can be looked up
+            silly = "", "no address", "c" * 400, "\ud7ff:1"
+            head.send(welcome("one", "c:1", *silly, head.address, long, "d:2"))
             await until(lambda: scene.membership.heads != ("b:1",))
-            assert scene.membership.heads == ("c:1", "\ud7ff:1", "d:2")
+            assert scene.membership.heads == ("c:1", long, "d:2")
             head.send(welcome("one", term=5))
             await until(lambda: scene.membership.term == 5)
             assert scene.membership.heads == ()
